@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from pytest_evalcheck.kinds.task.record import Tally as Tally
     from pytest_evalcheck.kinds.task.record import Task as Task
     from pytest_evalcheck.kinds.wrapper.subject import Wrapper as Wrapper
+    from pytest_evalcheck.learning.streams import learned as learned
     from pytest_evalcheck.reports import ReportFormat as ReportFormat
     from pytest_evalcheck.reports.failure_text import format_failure as format_failure
     from pytest_evalcheck.reports.results import Cell as Cell
@@ -95,6 +96,7 @@ _MODULES = {
     "kinds.scorer.subject": ("Runner", "Scorer", "Several"),
     "kinds.task.record": ("Request", "Tally", "Task"),
     "kinds.wrapper.subject": ("Wrapper",),
+    "learning.streams": ("learned",),
     "reports": ("ReportFormat",),
     "reports.failure_text": ("format_failure",),
     "reports.results": ("Cell", "Failure", "Report", "Verdict", "VerdictError"),

@@ -11,6 +11,9 @@ from pathlib import Path
 
 _UNUSABLE = 4
 """The exit code for what cannot be meant, as pytest's."""
+_NO_CORPUS = (
+    "there is no evalcheck-corpus in this folder or above it; expected one: pytest --evalcheck-learn=PACKAGE makes it"
+)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -22,12 +25,17 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m pytest_evalcheck", description="Commands of pytest-evalcheck.")
     commands = parser.add_subparsers(dest="command", required=True)
     write = commands.add_parser("write", help="write targets for the metrics of a module")
-    write.add_argument("target", nargs="+", help="package.module, package.module:Name or package.module:Name(k=3)")
+    write.add_argument("target", nargs="*", help="package.module, package.module:Name or package.module:Name(k=3)")
     write.add_argument("-o", "--output", metavar="PATH", help="the file (default: the screen)")
     write.add_argument("--force", action="store_true", help="overwrite the file")
+    write.add_argument("--blanks", action="store_true", help="a target of package.module:Name with places to fill in")
+    write.add_argument(
+        "--from-corpus", action="store_true", help="targets of packages with a corpus in this folder alone"
+    )
     write.set_defaults(run=_write)
     learn = commands.add_parser("learn", help="run a script, watch its calls into packages, and write the corpus")
     learn.add_argument("packages", help="names of packages, with commas between them")
+    learn.add_argument("--exclude", default="", help="as --evalcheck-learn-exclude")
     learn.add_argument("script", help="a Python file, such as a notebook that was exported as a script")
     learn.add_argument("arguments", nargs=argparse.REMAINDER, help="the arguments of the script")
     learn.set_defaults(run=_learn)
@@ -116,20 +124,27 @@ def _fixes(given: argparse.Namespace) -> int:
 
 
 def _write(given: argparse.Namespace) -> int:
-    from pytest_evalcheck.discovery.search import discover
+    from pytest_evalcheck.discovery.search import blank_target, discover
     from pytest_evalcheck.errors import UsageError
+    from pytest_evalcheck.learning import corpus
 
     path = Path(given.output) if given.output else None
     if path is not None and path.exists() and not given.force:
         raise UsageError(f"{path} exists; expected a new name, or --force to overwrite it")
     sys.path.insert(0, os.getcwd())
-    found = discover(given.target, progress=lambda text: print(text, file=sys.stderr))
-    source = found.source()
+    targets = [*given.target, *(corpus.nearest().modules if given.from_corpus else ())]
+    if not targets:
+        raise UsageError(_NO_CORPUS if given.from_corpus else "expected a module, or a name in it")
+    if given.blanks:
+        source, summary = "\n\n".join(map(blank_target, targets)), []
+    else:
+        found = discover(targets, progress=lambda text: print(text, file=sys.stderr), learned_only=given.from_corpus)
+        source, summary = found.source(), found.summary
     if path is None:
         print(source, end="")
     else:
         path.write_text(source, encoding="utf-8")
-    for line in found.summary:
+    for line in summary:
         print(line, file=sys.stderr)
     return 0
 
@@ -138,7 +153,8 @@ def _learn(given: argparse.Namespace) -> int:
     from pytest_evalcheck.integration.learning.from_tests import learn_script
 
     packages = [name.strip() for name in given.packages.split(",") if name.strip()]
-    print("\n".join(learn_script(packages, Path(given.script), given.arguments)))
+    exclude = [each.strip() for each in given.exclude.split(",") if each.strip()]
+    print("\n".join(learn_script(packages, Path(given.script), given.arguments, exclude)))
     return 0
 
 

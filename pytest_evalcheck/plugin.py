@@ -61,6 +61,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run ordinary tests, watch their calls into these packages, and write evalcheck-corpus/PACKAGE.json, "
         "from which targets are made",
     )
+    group.addoption(
+        "--evalcheck-learn-exclude",
+        action="append",
+        default=[],
+        metavar="PATTERNS",
+        help="what --evalcheck-learn stores nothing of: names such as package.clients* or *:login, and arguments",
+    )
     group.addoption("--evalcheck-with-tests", action="store_true", help="also run ordinary tests")
     group.addoption(
         "--evalcheck-select",
@@ -264,6 +271,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Bring in the suite when it is asked for."""
     for line in _MARKERS:
         config.addinivalue_line("markers", line)
+    if config.getoption("evalcheck_learn_exclude") and not config.getoption("evalcheck_learn"):
+        raise pytest.UsageError("--evalcheck-learn-exclude is about --evalcheck-learn=PACKAGES: give both")
     if config.getoption("evalcheck_learn"):
         if config.getoption("evalcheck"):
             raise pytest.UsageError("--evalcheck-learn watches ordinary tests: leave --evalcheck out")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
+import pytest_evalcheck
 from pytest_evalcheck import adapters
 from pytest_evalcheck import strategies as es
 from pytest_evalcheck.discovery.schemas import Schema
@@ -23,6 +24,11 @@ from pytest_evalcheck.kinds.metric.subject import MetricSubject
 from pytest_evalcheck.strategies.samples import Arguments, SampleStrategy
 
 DEPENDS_ON_ORDER = "its value depends on the order of rows"
+_OF_TIES = "its value depends on the order of equal numbers"
+_RANDOM = "it is random"
+_CONSTANT = "right and wrong predictions have the same value"
+_ONLY_MASKS = "any number but 0 is the same to it"
+_SELECTS = "it returns rows of its arguments"
 _LEAST = (1, 2, 3, 4, 6, 8, 24)
 """Minimum sample counts to try, where one sample alone has no value."""
 _PREFLIGHT = 4
@@ -52,7 +58,7 @@ def strategy_of(source: str) -> SampleStrategy:
         before = ast.get_source_segment(source, of) or ""
         made = eval(f"_of{source.removeprefix(before)}", {"es": es, "_of": strategy_of(before)})
     else:
-        made = eval(source, {"es": es})
+        made = eval(source, {"es": es, "ec": pytest_evalcheck})
     return made
 
 
@@ -70,6 +76,16 @@ def try_strategy(source: str, make: Callable[[], Any]) -> tuple[str, str]:
         if not more_may_help:
             break
     return f"{source}: {refusal}", source
+
+
+def decision(refusal: str, *, observed: bool) -> str:
+    """Return the refusal if it decides that something is no function of a set of samples, else ''.
+
+    Inputs that were guessed show only that its value depends on order, or is random: a constant may be theirs.
+    """
+    decided = (DEPENDS_ON_ORDER, _OF_TIES, _RANDOM) + ((_CONSTANT, _ONLY_MASKS, _SELECTS) if observed else ())
+    start = min((refusal.find(each) for each in decided if each in refusal), default=-1)
+    return refusal[start:] if start >= 0 else ""
 
 
 def is_flat(source: str) -> bool:
@@ -122,7 +138,7 @@ def _randomness(subject: MetricSubject, rows: Sequence[Any]) -> str:
     first, second = subject.value([rows]), subject.value([rows])
     if difference(first, second, subject.tolerance) is None:
         return ""
-    return f"it is random, {describe_value(first)} and then {describe_value(second)} for the same samples; seed it"
+    return f"{_RANDOM}, {describe_value(first)} and then {describe_value(second)} for the same samples; seed it"
 
 
 def _order_dependence(subject: MetricSubject, rows: Sequence[Any]) -> str:
@@ -154,7 +170,7 @@ def _changed_by_order(subject: MetricSubject, rows: Sequence[Any], *, of_ties: b
         if not same or not (of_ties or _moves_with_its_rows(subject, first, other, order)):
             shown = f"{describe_value(first)} and {describe_value(other)}"
             if of_ties:
-                return f"its value depends on the order of equal numbers, {shown}"
+                return f"{_OF_TIES}, {shown}"
             return f"{DEPENDS_ON_ORDER}, {shown}: they are no samples to it, or a series"
     return ""
 
@@ -189,7 +205,7 @@ def _reads_only_nonzero(subject: MetricSubject, rows: Sequence[Any], many: Seque
         read = read or any(map(_has_other_numbers, (*given.args, *given.kwargs.values())))
         if difference(subject.value([given]), subject.value([masks]), subject.tolerance) is not None:
             return ""
-    return "any number but 0 is the same to it: it takes masks" if read else ""
+    return f"{_ONLY_MASKS}: it takes masks" if read else ""
 
 
 def _as_mask(value: Any) -> Any:
@@ -236,7 +252,7 @@ def _indifference(subject: MetricSubject) -> str:
         good = [value for value in values if not isinstance(value, Raised)]
         if any(difference(good[0], value, subject.tolerance) is not None for value in good[1:]):
             return ""
-    return f"right and wrong predictions have the same value, {describe_value(values[0])}"
+    return f"{_CONSTANT}, {describe_value(values[0])}"
 
 
 def _refuses_small_batches(subject: MetricSubject, rows: Sequence[Any]) -> str:
@@ -261,7 +277,7 @@ def _selects_rows(value: Any, arguments: Arguments) -> str:
     given = [_rows_of(each) for each in (*arguments.args, *arguments.kwargs.values())]
     parts = [_rows_of(part) for part in value] if isinstance(value, (tuple, list)) else []
     if len(parts) > 1 and all(part and any(_in_order(part, each) for each in given) for part in parts):
-        return "it returns rows of its arguments, and no value of them"
+        return f"{_SELECTS}, and no value of them"
     return ""
 
 

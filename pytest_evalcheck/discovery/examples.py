@@ -47,6 +47,10 @@ class Observed:
     """By parameter: the arguments of each call that feeds the object."""
     one_sample: bool = False
     """True if the example feeds it with one sample a call; ``calls`` has these as one batch of lists."""
+    inputs: tuple[str, ...] = ()
+    """Sources of strategies of the rows that a run has given to it."""
+    origin: str = ""
+    """From where these rows are."""
     described: str = ""
     """The source of its record, with the object as ``made``, where its methods have names of their own."""
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import inspect
 import math
-import os
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from pytest_evalcheck import adapters
@@ -16,86 +13,115 @@ from pytest_evalcheck.discovery.examples import Observed
 from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.kinds.common.process_state import isolated_process
 from pytest_evalcheck.learning import corpus
-from pytest_evalcheck.learning.values import decoded, encoded
-from pytest_evalcheck.learning.watching import Object
+from pytest_evalcheck.learning.streams import calls_of, of_calls
+from pytest_evalcheck.learning.values import decoded, encoded, is_kept
+from pytest_evalcheck.learning.watching import Object, Seen
 
-PLACE = "EVALCHECK_CORPUS"
-"""The variable of the environment that names the folder of the corpus to the processes that infer."""
-_MOST_CALLS = 8
+_MOST_GROUPS = 4
+"""Forms of calls of one function or method that are tried."""
 _OF_TORCH = ("torch.nn.modules.", "torch.nn.functional", "torch._C._nn")
 """Homes of names that a constructor may be given beside those of its own package: a corpus is data, and never code."""
 
 
 def observed(thing: Any, methods: Sequence[str]) -> list[Observed]:
-    """Return the ways in which watched runs have used a class or a function, those with most calls first."""
-    entry = read().entries.get(f"{thing.__module__}:{thing.__qualname__}")
+    """Return the ways in which watched runs have used a class or a function, each with streams of its rows.
+
+    Those with batches come first, and then those with one sample a call.
+    """
+    entry = entry_of(thing)
     if entry is None:
         return []
-    found: dict[str, Observed] = {}
-    package = entry.module.partition(".")[0]
     home = f"from {entry.module} import {entry.name}"
     if not entry.is_class:
-        calls = [given for _, call in entry.calls if (given := _given(call.arguments))]
-        return [Observed(construction=entry.name, imports=(home,), calls=[given]) for given in calls[:_MOST_CALLS]]
-    for each in entry.objects:
+        return _with_streams(Observed(construction=entry.name, imports=(home,)), entry, "")
+    found: dict[str, Observed] = {}
+    package = entry.module.partition(".")[0]
+    for made in entry.ways:
+        alike = [each for each in entry.objects if each.made == made and each.calls]
         try:
-            construction, imports = _construction(entry.name, each.made or {}, package)
-            fed = [(call.method, given) for call in each.calls if (given := _given(call.arguments))]
+            construction, imports = construction_of(entry.name, made or {}, package)
         except UsageError:
             continue
-        own = [given for method, given in fed if method in methods]
-        one = Observed(construction=construction, imports=(home, *imports), calls=own)
-        if not adapters.recognised("metric", thing):
-            if (found_out := _by_trial(one, each)) is None:
-                continue
-            one = found_out
-        known = found.setdefault(f"{one.construction} {one.described}", replace(one, calls=[]))
-        known.calls += one.calls[: _MOST_CALLS - len(known.calls)]
-    return sorted((each for each in found.values() if each.calls), key=lambda each: -len(each.calls))
+        one = Observed(construction=construction, imports=(home, *imports))
+        number = entry.ways.index(made)
+        if adapters.recognised("metric", thing):
+            called = {call.method for each in alike for call in each.calls}
+            ways = [(one, method) for method in methods if method in called][:1]
+        else:
+            ways = [way for each in alike[:1] for way in _by_trial(one, each, package)]
+        for described, method in ways:
+            for each in _with_streams(described, entry, method, number):
+                found.setdefault(f"{each.construction} {each.described} {each.inputs}", each)
+    return sorted(found.values(), key=lambda each: each.one_sample)
 
 
-def _by_trial(seen: Observed, observed: Object) -> Observed | None:
+def entry_of(thing: Any) -> Seen | None:
+    """Return what was seen of a class or a function; None where nothing was."""
+    home, path = getattr(thing, "__module__", ""), getattr(thing, "__qualname__", "")
+    return read().entries.get(f"{home}:{path}")
+
+
+def _with_streams(seen: Observed, entry: Seen, method: str, made: int = 0) -> list[Observed]:
+    """Return a way to make an object with each form of its calls, those with one sample a call last."""
+    name = f"{entry.module}:{entry.name}" + (f".{method}" if method else "")
+    calls = calls_of(entry, method, made)
+    found = []
+    for one_sample in (False, True):
+        for number, stream in enumerate(of_calls(name, calls, one_sample=one_sample)[:_MOST_GROUPS]):
+            if one_sample and stream.is_text and not seen.described:
+                continue  # a document, and so a scorer
+            options = {"made": made, "group": number, "one_sample": one_sample}
+            given = "".join(f", {key}={value}" for key, value in options.items() if value)
+            sources = tuple(f"ec.learned({name!r}{given}{more})" for more in ("", ", changes=False"))
+            origin = f"inputs made of rows of {_shown(stream.tests)}"
+            found.append(replace(seen, inputs=sources, origin=origin, one_sample=one_sample))
+    return found
+
+
+def _shown(tests: Sequence[str]) -> str:
+    more = f" and {len(tests) - 1} more" if len(tests) > 1 else ""
+    return f"{tests[0]}{more}"
+
+
+def _by_trial(seen: Observed, observed: Object, package: str) -> list[tuple[Observed, str]]:
     """Find out what feeds an object, what gives its value and what starts again, by a repetition of its calls.
 
     A method that returns a value for data, and leaves the object as it is, is a function. Else the object accumulates:
-    what is given data feeds it, and what is called or read without any, and returned a value then, gives it. None where
-    the repetition gives other values than the run.
+    what is given data feeds it, and what is called or read without any, and returned a value then, gives it. Empty
+    where the repetition gives other values than the run.
     """
     names: dict[str, Any] = {}
-    exec("\n".join(seen.imports), names)
+    functions: dict[str, None] = {}
+    fed, begun, value = "", "", ""
     with isolated_process():
         try:
+            exec("\n".join(seen.imports), names)
             made = eval(seen.construction, names)
-            before = _state(made)
-            fed, begun, value = "", "", ""
-            calls: list[dict[str, Any]] = []
+            if is_model(made):
+                return []
             for call in observed.calls:
-                given = _given(call.arguments)
-                if call.arguments and not given:
-                    return None
+                given = _given(call.arguments, package)
+                before = _state(made)
                 result = _repeated(made, call.method, given)
-                if given and not fed and _is_value(result) and _state(made) == before:
-                    alike = [_given(one.arguments) for one in observed.calls if one.method == call.method]
-                    return replace(seen, construction=f"{seen.construction}.{call.method}", calls=alike)
-                if given:
+                kept = _state(made) == before
+                if given and not fed and _is_value(result) and kept:
+                    functions[call.method] = None
+                elif given and call.method not in functions:
                     fed = fed or call.method
-                    calls += [given] if call.method == fed else []
-                elif not fed and result is None:
+                elif not given and not fed and result is None:
                     begun = call.method
-                elif fed and _is_value(result) and _equal(encoded(result), call.returned):
+                elif not given and fed and _is_value(result) and _equal(encoded(result), call.returned):
                     value = call.method
         except Exception:  # what it needs was not seen
-            return None
+            fed = ""
     if not (fed and value):
-        return None
-    read = (
-        f"made.{value}"
-        if inspect.isroutine(inspect.getattr_static(type(made), value, None))
-        else f"lambda: made.{value}"
-    )
+        return [(replace(seen, construction=f"{seen.construction}.{each}"), each) for each in functions]
+    static = inspect.getattr_static(type(made), value, None)
+    read = f"made.{value}" if inspect.isroutine(static) else f"lambda: made.{value}"
     reset = f", reset=made.{begun}" if begun else ""
     setup = (begun,) if begun else ()
-    return replace(seen, calls=calls, setup=setup, described=f"ec.Metric(update=made.{fed}, compute={read}{reset})")
+    described = f"ec.Metric(update=made.{fed}, compute={read}{reset})"
+    return [(replace(seen, setup=setup, described=described), fed)]
 
 
 def _repeated(made: Any, method: str, given: dict[str, Any]) -> Any:
@@ -148,43 +174,39 @@ def notes(packages: Collection[str]) -> list[str]:
 
 def read() -> corpus.Corpus:
     """Return the corpus of this run; an empty one where there is none."""
-    folder = Path(os.environ.get(PLACE) or corpus.FOLDER)
-    stamp = tuple((str(path), path.stat().st_mtime_ns) for path in sorted(folder.glob("*.json")))
-    return _read(folder.resolve(), stamp)
+    return corpus.nearest()
 
 
-@lru_cache(maxsize=2)
-def _read(folder: Path, _stamp: tuple[Any, ...]) -> corpus.Corpus:
-    return corpus.read(folder)
+def _given(arguments: dict[str, Any], package: str) -> dict[str, Any]:
+    """Return the arguments of a call that were kept."""
+    return {name: decoded(value, package) for name, value in arguments.items() if is_kept(value, package)}
 
 
-def _given(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a call; none where one was not kept, beside None and defaults that are objects."""
-    found = {}
-    for name, value in arguments.items():
-        try:
-            found[name] = decoded(value)
-        except UsageError:
-            if not (isinstance(value, dict) and {"opaque", "name"} & {*value}):
-                return {}
-    return found
+def is_model(made: Any) -> bool:
+    """Return whether an object is a torch module with parameters: it is evaluated, and measures nothing."""
+    return hasattr(made, "named_modules") and any(True for _ in made.parameters())
 
 
-def _construction(name: str, made: dict[str, Any], package: str) -> tuple[str, tuple[str, ...]]:
+def construction_of(name: str, made: dict[str, Any], package: str) -> tuple[str, tuple[str, ...]]:
     """Return the source that makes an object again, and its imports."""
     imports: dict[str, None] = {}
     given = ", ".join(
-        _source(value, package, imports) if key.isdigit() else f"{key}={_source(value, package, imports)}"
+        source_of(value, package, imports) if key.isdigit() else f"{key}={source_of(value, package, imports)}"
         for key, value in made.items()
     )
     return f"{name}({given})", tuple(imports)
 
 
-def _source(value: Any, package: str, imports: dict[str, None]) -> str:
+def source_of(value: Any, package: str, imports: dict[str, None]) -> str:
+    """Return the source of a value, and add what it needs to the imports.
+
+    Raises:
+        UsageError: where it was not kept, or names what is not of the package.
+    """
     if isinstance(value, list):
-        return f"[{', '.join(_source(each, package, imports) for each in value)}]"
+        return f"[{', '.join(source_of(each, package, imports) for each in value)}]"
     if isinstance(value, dict) and "dict" in value:
-        pairs = (f"{name!r}: {_source(each, package, imports)}" for name, each in value["dict"].items())
+        pairs = (f"{name!r}: {source_of(each, package, imports)}" for name, each in value["dict"].items())
         return f"{{{', '.join(pairs)}}}"
     if isinstance(value, dict) and "name" in value:
         module, _, path = str(value["name"]).partition(":")
@@ -195,6 +217,15 @@ def _source(value: Any, package: str, imports: dict[str, None]) -> str:
             raise UsageError(f"{value['name']} is neither of {package} nor a module of torch")
         imports[f"from {module} import {path.partition('.')[0]}"] = None
         return path
+    if isinstance(value, dict) and "made" in value:
+        module, _, path = str(value["made"]).partition(":")
+        if module.partition(".")[0] != package:
+            raise UsageError(f"{value['made']} is not of {package}")
+        source, more = construction_of(path, value["arguments"], package)
+        imports.update(dict.fromkeys((f"from {module} import {path.partition('.')[0]}", *more)))
+        return source
+    if isinstance(value, dict) and {"opaque", "secret", "loader"} & {*value}:
+        raise UsageError(f"a value was not kept: {value}")
     if isinstance(value, dict) and "torch" in value:
         imports["import torch"] = None
         made = decoded(value)

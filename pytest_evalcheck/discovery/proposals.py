@@ -17,10 +17,11 @@ import pytest_evalcheck
 from pytest_evalcheck import adapters
 from pytest_evalcheck.adapters.protocols.one_sample import is_by_sample
 from pytest_evalcheck.adapters.protocols.three_arrays import three_arrays
-from pytest_evalcheck.discovery import learned, options, strategy_candidates
+from pytest_evalcheck.discovery import learned, options, other_kinds, strategy_candidates
 from pytest_evalcheck.discovery.candidates import Candidate
 from pytest_evalcheck.discovery.control import (
     DEPENDS_ON_ORDER,
+    decision,
     first_line,
     gives_numbers,
     is_flat,
@@ -43,10 +44,14 @@ FEEDING = ("update", "update_state", "__call__", "forward", "add_batch")
 """Methods that feed an object of a class."""
 _MOST_CONFIGURATIONS = 4
 """Result for one way to make an object."""
+_RANKS = (0, 1, 2)
+"""Inputs are batches that were seen, or that words tell of what nobody has called; single samples that were seen; words
+of what was called. A later rank is tried only where none before it has a target."""
 _MOST_TARGETS = 8
 """Result for one candidate."""
 _MOST_BY_WORDS = 24
 """Strategies that are tried by the words of a name alone."""
+_OF_EXAMPLE = "inputs like those of its example"
 _USUAL_NAMES = (("predictions", "labels"), ("logits", "labels"), ("preds", "target"))
 """Strategies for a metric that takes any argument by name, and shows none."""
 
@@ -75,6 +80,7 @@ class Proposal:
     not_applicable: Mapping[str, str] = field(default_factory=dict)
     """By code: why a property does not apply to it."""
     kind: str = "metric"
+    """Kind of target."""
 
 
 @dataclass(kw_only=True)
@@ -84,6 +90,8 @@ class Proposed:
     targets: list[Proposal] = field(default_factory=list)
     why: str = ""
     """Reason why there is no target."""
+    decided: str = ""
+    """Reason why it is no function of a set of samples; empty where that was not decided."""
     left: dict[str, str] = field(default_factory=dict)
     """By options: configurations that are not tried, with the reason."""
 
@@ -100,6 +108,13 @@ class _Form:
     observed: Observed | None = None
     origin: str = ""
     one_sample: bool = False
+    rank: int = 0
+    """One of `_RANKS`."""
+
+    @property
+    def learned(self) -> tuple[str, ...]:
+        """Sources of strategies of rows that a run has given to it."""
+        return self.observed.inputs if self.observed else ()
 
 
 def propose(candidate: Candidate) -> Proposed:
@@ -113,18 +128,31 @@ def propose(candidate: Candidate) -> Proposed:
     bases = list(_bases(candidate, thing, problems))
     examples = [call for base in bases if base.observed for call in base.observed.calls[:2]]
     refused: list[str] = []
-    for form in _forms(candidate, thing, bases, proposed):
-        used = [target.inputs for target in proposed.targets]
-        inputs, why = _inputs(candidate, thing, form, used, examples)
-        if inputs is None and not candidate.is_class:
-            form, inputs = _inputs_of_one_sample(candidate, thing, form)
-        if inputs is None:
-            proposed.left[form.construction] = why
-            refused.append(why)
-        else:
-            proposed.targets.append(_proposal(candidate, thing, form, *inputs))
+    forms = [*_forms(candidate, thing, bases, proposed)]
+    for rank in _RANKS:
+        settled = rank == _RANKS[-1] and decision(proposed.decided, observed=False)
+        for form in forms if not (rank and (proposed.targets or settled)) else ():
+            if form.rank != rank:
+                continue
+            used = [target.inputs for target in proposed.targets]
+            inputs, why, decided = _inputs(candidate, thing, form, used, examples)
+            if inputs is None and not candidate.is_class and not form.learned:
+                form, inputs = _inputs_of_one_sample(candidate, thing, form)
+            if inputs is None:
+                proposed.left[form.construction] = why
+                refused.append(why)
+                proposed.decided = proposed.decided or decided
+            else:
+                proposed.targets.append(_proposal(candidate, thing, form, *inputs))
+        if rank == 0 and not proposed.targets:
+            home = f"from {candidate.module} import {candidate.name}"
+            others = other_kinds.found(thing, learned.entry_of(thing))
+            proposed.targets += [_of_other_kind(candidate, each, home) for each in others]
+    proposed.decided = "" if proposed.targets else proposed.decided
     if not proposed.targets:
-        proposed.why = "; ".join(refused[:1] or problems) or "nothing was found to feed it"
+        seen = "no repetition of its calls that were watched gives a value of its own for each of several inputs"
+        nothing = seen if learned.entry_of(thing) else "nothing was found to feed it"
+        proposed.why = "; ".join(refused[:1] or problems) or nothing
         if candidate.is_class and "raised NotImplementedError" in proposed.why:
             proposed.why = f"abstract: {proposed.why}"
         proposed.left = {}
@@ -151,11 +179,24 @@ def _proposal(candidate: Candidate, thing: Any, form: _Form, source: str, origin
     )
 
 
+def _of_other_kind(candidate: Candidate, found: other_kinds.OfKind, home: str) -> Proposal:
+    return Proposal(
+        candidate=candidate,
+        label="" if found.kind == "scorer" else found.kind,
+        construction=found.construction,
+        imports=(home, *found.imports),
+        inputs=found.inputs,
+        origin=found.origin,
+        described=found.described,
+        kind=found.kind,
+    )
+
+
 def _forms(candidate: Candidate, thing: Any, bases: Sequence[_Form], proposed: Proposed) -> Iterator[_Form]:
     """Every way to make the object once, then these with options changed, in turn, up to a limit."""
     turns = itertools.zip_longest(*(_configurations(candidate, thing, base, proposed) for base in bases))
-    forms = {form.construction: form for turn in turns for form in turn if form is not None}
-    ordered = sorted(forms.values(), key=lambda form: bool(form.label))
+    forms = {(form.construction, form.learned): form for turn in turns for form in turn if form is not None}
+    ordered = sorted(forms.values(), key=lambda form: (form.rank, bool(form.label)))
     yield from ordered[:_MOST_TARGETS]
     for form in ordered[_MOST_TARGETS:]:
         proposed.left[form.construction] = "beyond the limit of configurations"
@@ -166,19 +207,21 @@ def _bases(candidate: Candidate, thing: Any, problems: list[str]) -> Iterator[_F
     home = f"from {candidate.module} import {candidate.name}"
     shown, no_example = observe(thing, FEEDING)
     runs = learned.observed(thing, FEEDING)
-    found = [*runs, *shown]
     if candidate.call:
         form = _form(candidate.call, (home,), "constructed as the request says")
-        yield _with_observed_calls(form, found)
+        yield _with_observed_calls(form, [*runs, *shown])
         return
     yielded = 0
-    for observed in found:
+    for run in runs:
+        imports = tuple(home if line.endswith(f" import {candidate.name}") else line for line in run.imports)
+        form = _form(run.construction, imports, "called as in a run that was watched", run)
+        yield replace(form, rank=int(run.one_sample))
+    for observed in shown:
         form_shown = _form_from_example(candidate, thing, observed, home)
         if form_shown is not None:
             yielded += 1
-            origin = form_shown.origin.replace("in its docstring", "in a run that was watched")
-            yield replace(form_shown, origin=origin) if any(observed is run for run in runs) else form_shown
-    if yielded:
+            yield form_shown
+    if yielded or (learned.entry_of(thing) and not adapters.recognised("metric", thing)):
         return
     if no_example:
         problems.append(no_example)
@@ -195,7 +238,8 @@ def _bases(candidate: Candidate, thing: Any, problems: list[str]) -> Iterator[_F
         return
     construction = _written(candidate.name, given, function=not candidate.is_class)
     imports = ("from functools import partial", home) if given and not candidate.is_class else (home,)
-    yield _with_observed_calls(_form(construction, imports, "constructed by its signature"), found)
+    form = _form(construction, imports, "constructed by its signature")
+    yield replace(_with_observed_calls(form, shown), rank=2 if learned.entry_of(thing) else 0)
 
 
 def _form_from_example(candidate: Candidate, thing: Any, observed: Observed, home: str) -> _Form | None:
@@ -228,7 +272,7 @@ def _form(construction: str, imports: tuple[str, ...], origin: str, observed: Ob
         for method in _setup(made, observed):
             getattr(made, method)()
         if observed and observed.described:
-            return eval(observed.described, {"ec": pytest_evalcheck, "made": made})
+            made = eval(observed.described, {"ec": pytest_evalcheck, "made": made})
         return Metric.of(made, one_sample=True) if observed and observed.one_sample else made
 
     return _Form(
@@ -282,9 +326,9 @@ def _options_of(construction: str) -> dict[str, Any]:
 
 
 def _configurations(candidate: Candidate, thing: Any, base: _Form, proposed: Proposed) -> Iterator[_Form]:
-    """The base, and the base with options changed."""
+    """The base, and the base with options changed; what was learned is tried with the options that were seen."""
     yield base
-    if candidate.call:
+    if candidate.call or base.learned:
         return
     parameters = [each for each in _parameters(thing)[_positional(base) :] if each.name not in base.options]
     changeable = options.varied(parameters, annotations_of(thing))
@@ -308,19 +352,23 @@ def _configurations(candidate: Candidate, thing: Any, base: _Form, proposed: Pro
 
 def _inputs(
     candidate: Candidate, thing: Any, form: _Form, used: Sequence[str], examples: Sequence[Mapping[str, Any]]
-) -> tuple[tuple[str, str] | None, str]:
-    """The first strategy that passes the control, with its origin; or why there is none."""
+) -> tuple[tuple[str, str] | None, str, str]:
+    """The first strategy that passes the control, with its origin; or why there is none, and what that decides."""
     try:
         with isolated_process():
             record = adapters.record("metric", form.make())
     except Exception as error:
-        return None, f"constructing it raised {first_line(error)}"
-    if one := _one_number(record):
-        return None, f"its parameter {one} is one number by its annotation, and no batch"
-    tried, why, given = 0, "", _given(thing, form)
+        return None, f"constructing it raised {first_line(error)}", ""
+    if (one := _one_number(record)) and not form.learned:
+        return None, f"its parameter {one} is one number by its annotation, and no batch", ""
+    tried, why, decided, given = 0, "", "", _given(thing, form)
     a_series = False
     for source, origin in _sources(candidate, thing, form, used, examples, record):
-        if is_by_sample(record.update) and not _are_single_values(_collated(source), _fed_parameters(record)):
+        if (
+            not form.learned
+            and is_by_sample(record.update)
+            and not _are_single_values(_collated(source), _fed_parameters(record))
+        ):
             continue
         refusal, corrected = try_strategy(source, form.make)
         if DEPENDS_ON_ORDER in refusal or not refusal:
@@ -330,10 +378,12 @@ def _inputs(
             a_series = a_series or flat
         refusal = refusal or ranking_of_rows(corrected, form.make, given)
         if not refusal:
-            return _with_nan(corrected, origin, form, given), ""
+            return _with_nan(corrected, origin, form, given), "", ""
         tried += 1
         why = why or refusal
-    return None, f"none of {tried} strategies is accepted: {why}" if tried else "no strategy fits its arguments"
+        decided = decided or decision(refusal, observed=bool(form.learned) or _OF_EXAMPLE in origin)
+    none = f"none of {tried} strategies is accepted: {why}" if tried else "no strategy fits its arguments"
+    return None, none, decided
 
 
 def _inputs_of_one_sample(candidate: Candidate, thing: Any, form: _Form) -> tuple[_Form, tuple[str, str] | None]:
@@ -367,6 +417,9 @@ def _sources(
     examples: Sequence[Mapping[str, Any]],
     record: Any,
 ) -> Iterator[tuple[str, str]]:
+    if form.learned and form.observed:  # what was seen decides: words are for what nobody calls
+        yield from ((source, form.observed.origin) for source in form.learned)
+        return
     three = None if candidate.is_class else three_arrays(_parameters(thing))
     if three is not None:  # two arrays would be its first two arguments
         for source in strategy_candidates.from_parameters(three, tensors=_knows_tensors(thing)):
@@ -382,7 +435,7 @@ def _sources(
     told = [[schema.container for schema in each] for each in every]
     tensors = any("tensor" in each for each in told) or _knows_tensors(thing)
     tuned = [
-        (f"{source}{_naming(data, every_parameter)}", f"inputs like those of its example: {_shown(call)}")
+        (f"{source}{_naming(data, every_parameter)}", f"{_OF_EXAMPLE}: {_shown(call)}")
         for call, data in shown
         for guess in strategy_candidates.from_example(data, form.options, candidate.name)
         for source in ([guess] if tensors else strategy_candidates.array_strategies(guess))

@@ -18,10 +18,11 @@ from typing import Any
 
 from pytest_evalcheck.adapters.lookup import registry_of
 from pytest_evalcheck.discovery import learned
+from pytest_evalcheck.discovery.blanks import command, with_blanks
 from pytest_evalcheck.discovery.candidates import Candidate, Found, find
 from pytest_evalcheck.discovery.proposals import Proposal, Proposed, propose
 from pytest_evalcheck.discovery.requests import Request
-from pytest_evalcheck.discovery.target_source import write
+from pytest_evalcheck.discovery.target_source import DECLARED, write
 from pytest_evalcheck.discovery.tasks import find as find_tasks
 from pytest_evalcheck.discovery.tasks import propose as propose_task
 from pytest_evalcheck.errors import UsageError
@@ -46,6 +47,8 @@ class Discovery:
     candidates: list[str] = field(default_factory=list)
     left: dict[str, str] = field(default_factory=dict)
     """By name: what has no target, with the reason; also submodules that cannot be imported."""
+    decided: dict[str, str] = field(default_factory=dict)
+    """By name: what is declared not a function of a set of samples, with the reason."""
     partly: dict[str, str] = field(default_factory=dict)
     """By construction: configurations of a candidate that are not tried, with the reason."""
     homes: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -70,6 +73,8 @@ class Discovery:
             f"{names}: {self.tried} of {plural(len(self.candidates), ' or '.join(kinds))} "
             f"in {plural(len(self.proposals), 'configuration')}"
         ]
+        if self.decided:
+            lines.append(f"{plural(len(self.decided), 'metric')} declared not a function of a set of samples")
         if self.others:
             lines.append(f"{plural(self.others, 'other public name')}: no metric, by methods and by parameters")
         if self.functions:
@@ -90,16 +95,23 @@ class Discovery:
         versions = "; ".join(dict.fromkeys(_version(request.module) for request in requests))
         names = ", ".join(request.text for request in requests)
         title = f"Targets for {names} ({versions}), inferred by pytest-evalcheck; read, edit and commit them."
-        return write(title, self.targets_of(module), {**self.left, **self.partly}, self.summary)
+        return write(title, self.targets_of(module), {**self.left, **self.partly}, self.summary, self.decided)
 
 
-def discover(texts: Sequence[str], *, workers: int = 2, progress: Callable[[str], object] = len) -> Discovery:
+def discover(
+    texts: Sequence[str],
+    *,
+    workers: int = 2,
+    progress: Callable[[str], object] = len,
+    learned_only: bool = False,
+) -> Discovery:
     """Look through the modules that these texts name.
 
     Args:
         texts: as `Request.parse` takes them.
         workers: how many processes look at candidates at a time, at most.
         progress: called with a line now and then.
+        learned_only: whether names without an entry in the corpus are left out.
 
     Raises:
         UsageError: where a text cannot be read, a module or a name is not there, or nothing has a target.
@@ -113,6 +125,8 @@ def discover(texts: Sequence[str], *, workers: int = 2, progress: Callable[[str]
             found = _found(pools[0], request, find_tasks if registry_of(request.module) else find)
             known = {each.identity for each in candidates}
             new = [each for each in found.candidates if each.identity not in known]
+            seen = {name.replace(":", ".") for name in learned.names_in(request.module)} if learned_only else set()
+            new = [each for each in new if not learned_only or each.origin in seen]
             candidates += new
             discovery.homes.update((each.identity, request.module) for each in new)
             discovery.left.update(found.left)
@@ -132,7 +146,9 @@ def discover(texts: Sequence[str], *, workers: int = 2, progress: Callable[[str]
             proposed = _proposed(task)
             discovery.proposals += proposed.targets
             discovery.partly.update(proposed.left)
-            if not proposed.targets:
+            if proposed.decided:
+                discovery.decided[str(candidate)] = proposed.decided
+            elif not proposed.targets:
                 discovery.left[str(candidate)] = proposed.why
     if not discovery.proposals:
         raise UsageError(_nothing(discovery))
@@ -141,6 +157,18 @@ def discover(texts: Sequence[str], *, workers: int = 2, progress: Callable[[str]
 
 def _look_of(candidate: Candidate) -> Callable[[Candidate], Proposed]:
     return propose_task if registry_of(candidate.module) else propose
+
+
+def blank_target(text: str) -> str:
+    """Return the source of a target of ``package.module:Name`` with blanks to fill in.
+
+    Raises:
+        UsageError: where that is no name in a module.
+    """
+    request = Request.parse(text)
+    if not request.name:
+        raise UsageError(f"the target {text!r} is a module; expected a name in it ({request.module}:Name)")
+    return with_blanks(find(request).candidates[0])
 
 
 def _process() -> Any:
@@ -183,11 +211,16 @@ def _nothing(discovery: Discovery) -> str:
     if not discovery.candidates:
         lines = [
             f"{names}: no metric was found among {plural(discovery.others, 'public name')}; "
-            "expected classes with update and compute, or functions of predictions and targets"
+            "expected classes with update and compute, or functions of predictions and targets; their calls in the "
+            f"project's own tests say more: pytest --evalcheck-learn={names.partition('.')[0]}"
         ]
     else:
         lines = [f"{names}: none of {plural(len(discovery.candidates), 'metric')} could be tried"]
-    lines += [f"  {name}: {why}" for name, why in list(discovery.left.items())[:20]]
+    if discovery.left and discovery.candidates:
+        name = next((each for each in discovery.candidates if each in discovery.left), "")
+        lines += [f"the way on is a target with blanks to fill in: {command(name)}"] if name else []
+    declared = {name: f"{DECLARED}: {why}" for name, why in discovery.decided.items()}
+    lines += [f"  {name}: {why}" for name, why in [*declared.items(), *discovery.left.items()][:20]]
     return "\n".join(lines)
 
 

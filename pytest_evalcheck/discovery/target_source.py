@@ -7,17 +7,25 @@ import re
 import textwrap
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from pytest_evalcheck.discovery.examples import Renamed
 from pytest_evalcheck.discovery.naming_tables import snake_case
 from pytest_evalcheck.discovery.proposals import Proposal
 
+DECLARED = "declared not a function of a set of samples"
 _WIDTH = 120
 _OWN = ("ec", "es", "device")
 """Names of the file itself."""
 
 
-def write(title: str, proposals: Sequence[Proposal], left: Mapping[str, str], summary: Sequence[str]) -> str:
+def write(
+    title: str,
+    proposals: Sequence[Proposal],
+    left: Mapping[str, str],
+    summary: Sequence[str],
+    decided: Mapping[str, str] = MappingProxyType({}),
+) -> str:
     """The source of a file of targets.
 
     Args:
@@ -25,11 +33,12 @@ def write(title: str, proposals: Sequence[Proposal], left: Mapping[str, str], su
         proposals: the targets, in their order.
         left: by name, what has no target, with the reason.
         summary: lines about how many of what has targets.
+        decided: by name, what is no function of a set of samples, with the reason.
     """
     proposals = _with_names_of_their_own(proposals)
     taken: set[str] = set()
     bound = {*_OWN, *(_bound(alias) for each in proposals for line in each.imports for alias in _aliases(line))}
-    parts = [_head(title, left, summary), _imports(proposals)]
+    parts = [_head(title, {"Without a target": left, DECLARED.capitalize(): decided}, summary), _imports(proposals)]
     parts += [_target(each, _name(each, taken, bound)) for each in proposals]
     return "\n\n\n".join([f"{parts[0]}\n\n{parts[1]}", *parts[2:]]) + "\n"
 
@@ -71,13 +80,13 @@ def _bound(alias: ast.alias) -> str:
     return alias.asname or alias.name.partition(".")[0]
 
 
-def _head(title: str, left: Mapping[str, str], summary: Sequence[str]) -> str:
+def _head(title: str, lists: Mapping[str, Mapping[str, str]], summary: Sequence[str]) -> str:
     lines = [f'"""{_doc(title)}', ""]
     for line in summary:
         lines += textwrap.wrap(_doc(line), _WIDTH)
-    if left:
-        lines += ["", "Without a target:"]
-        for name, why in left.items():
+    for head, named in lists.items():
+        lines += ["", f"{head}:"] if named else []
+        for name, why in named.items():
             lines += textwrap.wrap(_doc(f"* {name}: {why}"), _WIDTH, subsequent_indent="  ", break_long_words=False)
     return "\n".join([*lines, '"""'])
 
@@ -127,8 +136,8 @@ def _target(proposal: Proposal, name: str) -> str:
     kept = proposal.setup or proposal.described
     made = "made" if kept else construction
     body = [f"made = {construction}", *(f"made.{each}()" for each in proposal.setup)] if kept else []
-    one_by_one = f"ec.Metric.of({made}, one_sample=True)" if proposal.one_sample else made
-    body.append(f"return {proposal.described or one_by_one}")
+    returned = proposal.described or made
+    body.append(f"return ec.Metric.of({returned}, one_sample=True)" if proposal.one_sample else f"return {returned}")
     return "\n".join([*comment, decorator, f"def {name}(device):", *(f"    {line}" for line in body)])
 
 

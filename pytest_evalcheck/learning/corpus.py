@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,8 @@ from pytest_evalcheck.errors import UsageError, require_fields
 from pytest_evalcheck.learning.watching import MOST_CALLS, MOST_OBJECTS, Call, Object, Seen
 
 FOLDER = "evalcheck-corpus"
+PLACE = "EVALCHECK_CORPUS"
+"""The variable of the environment that names the folder of the corpus to the processes that infer."""
 FORMAT = 1
 MOST_BYTES = 4_000_000
 """A larger file is refused: a corpus is small."""
@@ -35,6 +39,11 @@ class Corpus:
     entries: dict[str, Seen] = field(default_factory=dict)
     releases: dict[str, str] = field(default_factory=dict)
     """By package: the release that was watched."""
+
+    @property
+    def modules(self) -> list[str]:
+        """The modules that have entries."""
+        return sorted({each.module for each in self.entries.values()})
 
     def of(self, module: str) -> list[str]:
         """Return the names that were seen of a module and its submodules."""
@@ -153,6 +162,21 @@ def merged(parts: Iterable[Mapping[str, Seen]]) -> dict[str, Seen]:
             known.calls = [*known.calls, *new][:MOST_CALLS]
             known.objects = [*known.objects, *seen.objects]
     return found
+
+
+def nearest() -> Corpus:
+    """Return the corpus of this run, or that of the current folder or a folder above it; an empty one without any."""
+    named = os.environ.get(PLACE)
+    here = Path.cwd()
+    places = (parent / FOLDER for parent in (here, *here.parents))
+    folder = Path(named) if named else next((place for place in places if place.is_dir()), here / FOLDER)
+    stamp = tuple((str(path), path.stat().st_mtime_ns) for path in sorted(folder.glob("*.json")))
+    return _read(folder.resolve(), stamp)
+
+
+@lru_cache(maxsize=2)
+def _read(folder: Path, _stamp: tuple[Any, ...]) -> Corpus:
+    return read(folder)
 
 
 def read(folder: Path) -> Corpus:

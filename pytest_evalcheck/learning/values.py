@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import enum
+import importlib
 import math
+import re
 import sys
 from collections.abc import Mapping
+from operator import attrgetter
+from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 from pytest_evalcheck.errors import UsageError
@@ -18,10 +22,31 @@ MOST_CHARACTERS = 400
 _DEPTH = 8
 
 
-def encoded(value: Any, depth: int = 0) -> Any:
-    """Return a value as JSON. What has no form there is ``{"opaque": its class}``.
+_SECRET = re.compile(
+    r"(^|_)(api_?keys?|secrets?|password|passwd|passphrase|credentials?|private_?key|access_?key|auth(orization)?)(_|$)",
+    re.I,
+)
+"""Words in the name of an argument or a key whose text is not stored."""
+_TOKEN = re.compile(r"(^|_)(token|key|cookie)$", re.IGNORECASE)
+"""Last words of names whose text is not stored where it may be a secret: long, and without a space."""
+_SECRET_TEXT = re.compile(
+    r"\b(sk|pk|rk|ghp|gho|ghs|glpat|xox[abp]|hf|AKIA|ASIA|AIza)[-_A-Za-z0-9]{16,}|\beyJ[\w-]{10,}\.[\w-]{10,}"
+    r"|-----BEGIN|\bBearer\s+\S{16,}|://[^/\s:@]+:[^/\s:@]+@"
+)
+"""Texts that are secrets by their form."""
+_MOST_TOKEN = 16
 
-    Nothing of a class that is not known here is called: watching must not change what it watches.
+
+def encoded(value: Any, depth: int = 0, name: str = "") -> Any:
+    """Return a value as JSON. What has no form there is ``{"opaque": its class}``, and a secret ``{"secret": ...}``.
+
+    Nothing of a class that is not known here is called: watching must not change what it watches. Of a dataclass or a
+    model of fields, the fields are read where they are stored.
+
+    Args:
+        value: any object.
+        depth: how deep in another value it lies.
+        name: the argument or the key that it has there: some names say that a text is a secret.
     """
     kind = type(value)
     if value is None or kind in (bool, int):
@@ -29,33 +54,73 @@ def encoded(value: Any, depth: int = 0) -> Any:
     if kind is float:
         return value if math.isfinite(value) else {"float": repr(value)}
     if kind is str:
+        if _is_secret(name, value):
+            return {"secret": name or "text"}
         return value if len(value) <= MOST_CHARACTERS else {"text": value[:MOST_CHARACTERS], "characters": len(value)}
     if depth > _DEPTH:
         return _opaque(value)
     if kind in (list, tuple, set, frozenset):
-        parts = [encoded(each, depth + 1) for each in list(value)[:MOST_ENTRIES]]
+        parts = [encoded(each, depth + 1, name) for each in list(value)[:MOST_ENTRIES]]
         if kind is list and len(value) <= MOST_ENTRIES:
             return parts
         return {kind.__name__: parts, "length": len(value)}
     if isinstance(value, Mapping) and kind.__module__ in ("builtins", "collections"):
-        named = all(isinstance(name, str) for name in value)
-        pairs = [(name, encoded(each, depth + 1)) for name, each in list(value.items())[:MOST_ENTRIES]]
-        return {"dict": dict(pairs)} if named else {"pairs": [[encoded(name, depth + 1), each] for name, each in pairs]}
+        named = all(type(key) is str for key in value)
+        pairs = [(key, encoded(each, depth + 1, str(key))) for key, each in list(value.items())[:MOST_ENTRIES]]
+        return {"dict": dict(pairs)} if named else {"pairs": [[encoded(key, depth + 1), each] for key, each in pairs]}
     if _is_array(value):
         return _array(value)
     if isinstance(value, enum.Enum):
         return {"name": f"{kind.__module__}:{kind.__qualname__}.{value.name}"}
-    if isinstance(value, type) or (callable(value) and hasattr(value, "__qualname__")):
+    if isinstance(value, (type, FunctionType, BuiltinFunctionType)):
         home = vars(sys.modules.get(str(value.__module__), sys))
         own = getattr(value, "__name__", "")
         return {"name": f"{value.__module__}:{own if home.get(own) is value else value.__qualname__}"}
     if kind.__module__ == "torch" and kind.__name__ in ("dtype", "device"):
         return {"torch": str(value)}
+    if kind.__module__.startswith("torch.utils.data") and kind.__name__ == "DataLoader":
+        return _loader(value, depth)
+    fields = _fields_of(value)
+    if fields is not None:
+        inside = {key: encoded(each, depth + 1, key) for key, each in fields.items()}
+        return {"object": f"{kind.__module__}:{kind.__qualname__}", "fields": inside}
     return _opaque(value)
 
 
-def decoded(value: Any) -> Any:
+def _loader(value: Any, depth: int) -> Any:
+    """Return the samples of a loader whose data set is tensors or a list: nothing of any other one is read."""
+    kept = value.dataset
+    form = f"{type(kept).__module__}.{type(kept).__qualname__}"
+    if form == "torch.utils.data.dataset.TensorDataset":
+        return {"loader": {"tuple": [encoded(each, depth + 1) for each in kept.tensors], "length": len(kept.tensors)}}
+    if type(kept) is list:
+        return {"loader": encoded(kept, depth + 1)}
+    return _opaque(value)
+
+
+def _is_secret(name: str, text: str) -> bool:
+    long = len(text) >= _MOST_TOKEN and not any(map(str.isspace, text))
+    return bool(_SECRET.search(name) or (long and _TOKEN.search(name)) or _SECRET_TEXT.search(text))
+
+
+def _fields_of(value: Any) -> dict[str, Any] | None:
+    """Return the stored fields of a dataclass, a model of pydantic or a named tuple; None for anything else."""
+    kind = type(value)
+    if isinstance(value, tuple):
+        names = kind.__dict__.get("_fields", ())
+        return dict(zip(names, tuple.__iter__(value), strict=False)) if names else None
+    known: Any = vars(kind).get("__dataclass_fields__") or vars(kind).get("__pydantic_fields__")
+    if not isinstance(known, dict) or kind.__getattribute__ is not object.__getattribute__:
+        return None
+    stored = getattr(value, "__dict__", {})
+    names = [key for key, each in known.items() if getattr(each, "init", True) is not False]
+    return {key: stored[key] for key in names if key in stored}
+
+
+def decoded(value: Any, package: str = "") -> Any:
     """Return what `encoded` has written; an array is of NumPy or torch as it was, with the rows that were kept.
+
+    A name, and an object of fields, are read only where they are of ``package``: a corpus is data, and never code.
 
     Raises:
         UsageError: for what it does not write, and for what it could not keep.
@@ -63,7 +128,7 @@ def decoded(value: Any) -> Any:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, list):
-        return [decoded(each) for each in value]
+        return [decoded(each, package) for each in value]
     if not isinstance(value, dict):
         raise UsageError(f"{value!r} is no value of a corpus")
     if "float" in value:
@@ -71,12 +136,12 @@ def decoded(value: Any) -> Any:
     if "text" in value:
         return str(value["text"])
     if "dict" in value:
-        return {str(name): decoded(each) for name, each in dict(value["dict"]).items()}
+        return {str(name): decoded(each, package) for name, each in dict(value["dict"]).items()}
     if "pairs" in value:
-        return {decoded(name): decoded(each) for name, each in value["pairs"]}
+        return {decoded(name, package): decoded(each, package) for name, each in value["pairs"]}
     for name, made in (("list", list), ("tuple", tuple), ("set", set), ("frozenset", frozenset)):
         if name in value:
-            return made(decoded(each) for each in value[name])
+            return made(decoded(each, package) for each in value[name])
     if "array" in value:
         return _restored(value)
     if "torch" in value:
@@ -84,8 +149,72 @@ def decoded(value: Any) -> Any:
 
         text = str(value["torch"])
         return _dtype(text) if text.startswith("torch.") else torch.device("cpu")
+    if "name" in value and _is_of(value["name"], package):
+        return _named(str(value["name"]))
+    if "made" in value and _is_of(value["made"], package):
+        given = {str(name): decoded(each, package) for name, each in dict(value["arguments"]).items()}
+        positional = [given.pop(name) for name in [*given] if name.isdigit()]
+        return _named(str(value["made"]))(*positional, **given)
+    if "object" in value and _is_of(value["object"], package):
+        fields = {str(name): decoded(each, package) for name, each in dict(value["fields"]).items()}
+        return _named(str(value["object"]))(**fields)
     what = next(iter(value.items()), ("nothing", ""))
     raise UsageError(f"a value was not kept: {what[0]} {what[1]}")
+
+
+def _is_of(name: Any, package: str) -> bool:
+    module, _, path = str(name).partition(":")
+    parts = [*module.split("."), *path.split(".")]
+    return bool(package) and module.partition(".")[0] == package and all(part.isidentifier() for part in parts)
+
+
+def _named(name: str) -> Any:
+    module, _, path = name.partition(":")
+    try:
+        return attrgetter(path)(importlib.import_module(module))
+    except (ImportError, AttributeError) as error:
+        raise UsageError(f"the corpus names {name}, which is not there any more: {error}") from error
+
+
+def is_kept(value: Any, package: str = "") -> bool:
+    """Return whether all of a value can be read back."""
+    if isinstance(value, list):
+        return all(is_kept(each, package) for each in value)
+    if not isinstance(value, dict):
+        return True
+    if {"opaque", "secret", "loader"} & {*value}:
+        return False
+    for key in ("name", "object", "made"):
+        if key in value:
+            inside = value.get("fields", value.get("arguments", {}))
+            return _is_of(value[key], package) and all(is_kept(each, package) for each in inside.values())
+    if "dict" in value:
+        return all(is_kept(each, package) for each in value["dict"].values())
+    parts = next((value[key] for key in ("list", "tuple", "set", "frozenset", "pairs") if key in value), [])
+    return all(is_kept(each, package) for each in parts)
+
+
+def is_cut(value: Any) -> bool:
+    """Return whether a part of a value was left out, since it was too large."""
+    if isinstance(value, list):
+        return any(map(is_cut, value))
+    if not isinstance(value, dict):
+        return False
+    if "text" in value:
+        return True
+    if is_array(value):
+        return "rows" not in value or (bool(value["shape"]) and len(value["rows"]) < value["shape"][0])
+    if "dict" in value:
+        return any(map(is_cut, value["dict"].values()))
+    if "fields" in value or "arguments" in value:
+        return any(map(is_cut, value.get("fields", value.get("arguments")).values()))
+    parts = next((value[key] for key in ("list", "tuple", "set", "frozenset", "pairs") if key in value), [])
+    return value.get("length", len(parts)) > len(parts) or any(map(is_cut, parts))
+
+
+def is_array(value: Any) -> bool:
+    """Return whether a value as JSON is an array."""
+    return isinstance(value, dict) and "array" in value
 
 
 def _is_array(value: Any) -> bool:
@@ -132,18 +261,23 @@ def _rows(numbers: Any) -> Any:
 
 
 def _restored(value: Mapping[str, Any]) -> Any:
-    import numpy
-
     if "rows" not in value:
         raise UsageError(f"the numbers of an array of shape {value.get('shape')} were not kept")
-    shape = [int(each) for each in value["shape"]]
-    made = numpy.array(_numbers(value["rows"]))
-    made = made.reshape((-1, *shape[1:])) if shape else made.reshape(())
-    if value["array"] == "numpy":
-        return made.astype(str(value["dtype"]))
+    shape = tuple(int(each) for each in value["shape"])
+    return made_array(str(value["array"]), str(value["dtype"]), value["rows"], shape)
+
+
+def made_array(home: str, dtype: str, rows: Any, shape: tuple[int, ...]) -> Any:
+    """Return an array of NumPy or torch of some rows as nested lists, each of the shape ``shape[1:]``."""
+    import numpy
+
+    made = numpy.array(_numbers(rows))
+    made = made.reshape((len(made), *(made.shape[1:] if made.size else shape[1:]))) if shape else made.reshape(())
+    if home == "numpy":
+        return made.astype(dtype)
     import torch
 
-    return torch.as_tensor(made).to(_dtype(str(value["dtype"])))
+    return torch.as_tensor(made).to(_dtype(dtype))
 
 
 def _dtype(text: str) -> Any:

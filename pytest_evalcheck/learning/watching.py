@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -55,14 +56,25 @@ class Seen:
     """The test and the call, of a function."""
     objects: list[Object] = field(default_factory=list)
 
+    @property
+    def ways(self) -> list[dict[str, Any] | None]:
+        """The different arguments with which its objects were made, in order."""
+        found: list[dict[str, Any] | None] = []
+        for each in self.objects:
+            if each.made not in found:
+                found.append(each.made)
+        return found
+
 
 class Watcher:
     """Watches calls into some packages, in the block of `watch`."""
 
-    def __init__(self, packages: Sequence[str], current: Callable[[], str] = str) -> None:
+    def __init__(self, packages: Sequence[str], current: Callable[[], str] = str, exclude: Sequence[str] = ()) -> None:
         self._roots = [root for package in packages for root in roots(package)]
         self._packages = tuple(packages)
         self._current = current
+        self._exclude = tuple(exclude)
+        """Patterns of modules, of ``module:name`` and of arguments of which nothing is kept."""
         self.seen: dict[str, Seen] = {}
         self._codes: dict[int, tuple[CodeType, str]] = {}
         """By id: the code, and the path of its public name in its module; empty where it is not watched."""
@@ -137,20 +149,23 @@ class Watcher:
 
     def _called_function(self, frame: FrameType, module: str, name: str) -> None:
         value = frame.f_globals.get(name)
+        if self._is_excluded(module, f"{module}:{name}"):
+            return
         if not callable(value) or isinstance(value, type):
             return
         seen = self.seen.setdefault(f"{module}:{name}", Seen(module, name, is_class=False))
         if len(seen.calls) >= MOST_CALLS:
             self._codes[id(frame.f_code)] = (frame.f_code, "")
             return
-        call = Call("", _kept(frame))
+        call = Call("", self._kept(frame))
         if all(call.arguments != known.arguments for _, known in seen.calls):
             seen.calls.append((self._current(), call))
             self._open[id(frame)] = (frame, call)
 
     def _called_method(self, frame: FrameType, owner: Any, name: str) -> None:
         cls = type(owner)
-        if "." in cls.__qualname__:
+        whole = f"{cls.__module__}:{cls.__qualname__}"
+        if "." in cls.__qualname__ or self._is_excluded(cls.__module__, whole, f"{whole}.{name}"):
             return
         seen = self.seen.setdefault(
             f"{cls.__module__}:{cls.__qualname__}", Seen(cls.__module__, cls.__qualname__, is_class=True)
@@ -159,7 +174,7 @@ class Watcher:
         if name == "__init__":
             if known is not None and known[0] is owner:
                 return  # that of a base class
-            made = _kept(frame, skip=1)
+            made = self._kept(frame, skip=1)
             if len(seen.objects) >= MOST_OBJECTS and any(each.made == made for each in seen.objects):
                 return
             if len(seen.objects) >= 4 * MOST_OBJECTS:
@@ -176,9 +191,23 @@ class Watcher:
             seen.objects.append(found)
         if name == "__init__" or len(found.calls) >= MOST_CALLS or self._is_inside(frame, owner):
             return
-        call = Call(name, _kept(frame, skip=1))
+        call = Call(name, self._kept(frame, skip=1))
         found.calls.append(call)
         self._open[id(frame)] = (frame, call)
+
+    def _is_excluded(self, *names: str) -> bool:
+        return any(fnmatchcase(name, pattern) for name in names for pattern in self._exclude)
+
+    def _kept(self, frame: FrameType, skip: int = 0) -> dict[str, Any]:
+        """Return the arguments of a call as JSON; an object whose making was seen is made again with its arguments."""
+        found = {}
+        for name, value in arguments_of(frame, skip).items():
+            found[name] = {"secret": name} if self._is_excluded(name) else encoded(value, name=name)
+            known = self._objects.get(id(value))
+            if known is not None and known[0] is value and known[1].made is not None and "opaque" in found[name]:
+                cls = type(value)
+                found[name] = {"made": f"{cls.__module__}:{cls.__qualname__}", "arguments": known[1].made}
+        return found
 
     def _is_inside(self, frame: FrameType, owner: Any) -> bool:
         """Return whether another watched call of the same object is running."""
@@ -187,7 +216,7 @@ class Watcher:
             if back is None:
                 return False
             opened = self._open.get(id(back))
-            if opened is not None and opened[0] is back:
+            if opened is not None and opened[0] is back and opened[1].method:
                 code = back.f_code
                 return bool(code.co_argcount) and back.f_locals.get(code.co_varnames[0]) is owner
             back = back.f_back
@@ -224,7 +253,3 @@ def arguments_of(frame: FrameType, skip: int = 0) -> dict[str, Any]:
     if code.co_flags & inspect.CO_VARKEYWORDS:
         found.update(values.get(code.co_varnames[index], {}))
     return found
-
-
-def _kept(frame: FrameType, skip: int = 0) -> dict[str, Any]:
-    return {name: encoded(value) for name, value in arguments_of(frame, skip).items()}

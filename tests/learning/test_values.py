@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import json
 import math
@@ -138,3 +139,45 @@ def test_gradients_and_devices_are_left_alone() -> None:
     made.sum().backward()
     function: Callable[..., Any] = torch.ones
     assert encoded(function) == {"name": f"{torch.ones.__module__}:ones"}
+
+
+@dataclasses.dataclass
+class Case:
+    question: str
+    hidden: int = dataclasses.field(default=3, init=False)
+
+
+def test_fields_of_a_dataclass_come_back_for_its_own_package_alone() -> None:
+    kept = encoded(Case("why"))
+    assert kept == {"object": f"{__name__}:Case", "fields": {"question": "why"}}
+    assert decoded(kept, package=__name__.partition(".")[0]) == Case("why")
+    with pytest.raises(UsageError, match="a value was not kept"):
+        decoded(kept, package="other")
+    with pytest.raises(UsageError, match="a value was not kept"):
+        decoded({"name": "os:system"}, package="json")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("api_key", "abc"),
+        ("openai_api_key", "abc"),
+        ("password", "pw77"),
+        ("token", "0123456789abcdef0123"),
+        ("text", "sk-0123456789abcdef0123"),
+        ("text", "ghp_0123456789abcdef0123"),
+        ("url", "postgres://user:secret@host/db"),
+        ("header", "Bearer 0123456789abcdef0123"),
+        ("pem", "-----BEGIN PRIVATE KEY-----"),
+    ],
+)
+def test_secrets_are_not_stored(name: str, text: str) -> None:
+    for value in (encoded(text, name=name), encoded({name: [text]})):
+        assert text not in json.dumps(value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("token", "the"), ("tokens", "a b c"), ("key", "a word"), ("author", "Ann")]
+)
+def test_ordinary_texts_are_stored(name: str, text: str) -> None:
+    assert encoded(text, name=name) == text

@@ -203,3 +203,33 @@ class TestCorpus:
 
     def test_no_folder_is_an_empty_corpus(self, tmp_path: Path) -> None:
         assert not corpus.read(tmp_path / "none").entries
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("watched_project", set()),
+        ("*:share", {"Mean"}),
+        ("*:Mean", {"share"}),
+        ("*:Mean.*", {"share"}),
+        ("tot*", {"share", "Mean"}),
+    ],
+)
+def test_what_is_excluded_is_not_kept(watched: Any, pattern: str, names: set[str]) -> None:
+    watcher = Watcher(["watched_project"], lambda: "test", [pattern])
+    with watcher.watch():
+        watched.share([1], total=7)
+        watched.Mean(3).update([1.0])
+    assert {
+        each.name for each in watcher.seen.values() if each.calls or any(one.calls for one in each.objects)
+    } == names
+    for each in watcher.seen.values():
+        assert all("7" not in str(call.arguments.get("total", "")) for _, call in each.calls) or pattern != "tot*"
+
+
+def test_an_object_that_was_seen_is_made_again_where_it_is_an_argument(watched: Any) -> None:
+    watcher = _watcher()
+    with watcher.watch(), pytest.raises(TypeError):
+        watched.share([1], watched.Mean(4))
+    [(_, call)] = watcher.seen["watched_project:share"].calls
+    assert call.arguments["total"] == {"made": "watched_project:Mean", "arguments": {"size": 4}}

@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
-from pytest_evalcheck.discovery import learned
+from pytest_evalcheck.discovery.blanks import command
 from pytest_evalcheck.discovery.search import Discovery, discover
+from pytest_evalcheck.discovery.target_source import DECLARED
 from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.learning import corpus
 from pytest_evalcheck.learning.watching import roots
@@ -42,7 +43,7 @@ def infer_targets(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):  # a worker of xdist: its controller has inferred them
         _collect(config, config.workerinput[_FILES_THERE])
         return
-    os.environ[learned.PLACE] = str(config.rootpath / corpus.FOLDER)
+    os.environ[corpus.PLACE] = str(config.rootpath / corpus.FOLDER)
     folder_of_files = _folder(config)
     files = {str(folder_of_files / _file_name(module, texts)): module for module, texts in _texts(config).items()}
     # A replay needs the targets of the run that has failed, which has written them.
@@ -162,6 +163,9 @@ def _folder(config: pytest.Config) -> Path:
 def lines(found: Discovery) -> list[str]:
     """Return lines for the screen: how many metrics were tried, and why each of the others was not."""
     out = [f"inferred: {line}" for line in found.summary]
+    out += [f"  {DECLARED}: {name}: {why}" for name, why in [*found.decided.items()][:_MOST_REASONS]]
+    more = len(found.decided) - _MOST_REASONS
+    out += [f"  and {more} more: see the file of the targets, or JSON"] if more > 0 else []
     reasons: dict[str, list[str]] = {}
     for name, why in found.left.items():
         reasons.setdefault(why, []).append(name)
@@ -170,6 +174,8 @@ def lines(found: Discovery) -> list[str]:
         out.append(f"  not tried: {', '.join(names[:_MOST_NAMES])}{more}: {why}")
     if len(reasons) > _MOST_REASONS:
         out.append(f"  and for {len(reasons) - _MOST_REASONS} other reasons: see the file of the targets, or JSON")
+    first = next((name for name in found.candidates if name in found.left), "")
+    out += [f"  the way on is a target with blanks to fill in: {command(first)}"] if first else []
     if found.partly:
         out.append(f"  {len(found.partly)} sets of configurations are not tried: see the file of the targets, or JSON")
     return out
@@ -183,6 +189,7 @@ def as_json(found: Discovery) -> Mapping[str, Any]:
         "tried": found.tried,
         "configurations": len(found.proposals),
         "not_tried": dict(found.left),
+        "declared_no_function_of_samples": dict(found.decided),
         "configurations_not_tried": dict(found.partly),
         "other_names": found.others,
     }

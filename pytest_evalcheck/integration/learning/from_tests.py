@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,10 @@ _LEARNED = "evalcheck_learned"
 class Learning:
     """The hooks, in the process that runs tests and in the controller of its workers."""
 
-    def __init__(self, config: pytest.Config, packages: list[str]) -> None:
+    def __init__(self, config: pytest.Config, packages: list[str], exclude: list[str]) -> None:
         self.config, self.packages = config, packages
         self._test = ""
-        self._watcher = Watcher(packages, lambda: self._test)
+        self._watcher = Watcher(packages, lambda: self._test, exclude)
         self._parts: dict[str, Mapping[str, Seen]] = {}
         """By worker: what it has seen."""
         self._lines: list[str] = []
@@ -78,17 +78,21 @@ def start(config: pytest.Config) -> None:
     from pytest_evalcheck.integration.choosing.inferring import make_importable
 
     make_importable(config)
-    named = ",".join(config.getoption("evalcheck_learn"))
-    packages = [name.strip().partition(".")[0] for name in named.split(",") if name.strip()]
+    packages = [name.partition(".")[0] for name in _listed(config.getoption("evalcheck_learn"))]
+    exclude = _listed(config.getoption("evalcheck_learn_exclude"))
     try:
         for package in packages:
             roots(package)
     except UsageError as error:
         raise pytest.UsageError(str(error)) from error
-    config.pluginmanager.register(Learning(config, list(dict.fromkeys(packages))), "pytest_evalcheck_learning")
+    config.pluginmanager.register(Learning(config, list(dict.fromkeys(packages)), exclude), "pytest_evalcheck_learning")
 
 
-def learn_script(packages: list[str], script: Path, arguments: list[str]) -> list[str]:
+def _listed(texts: list[str]) -> list[str]:
+    return [each.strip() for each in ",".join(texts).split(",") if each.strip()]
+
+
+def learn_script(packages: list[str], script: Path, arguments: list[str], exclude: Sequence[str] = ()) -> list[str]:
     """Run a script under watch, as ``python SCRIPT`` does, and write the corpus into the current folder; return lines.
 
     Raises:
@@ -99,7 +103,7 @@ def learn_script(packages: list[str], script: Path, arguments: list[str]) -> lis
     if not script.is_file():
         raise UsageError(f"there is no script {script}")
     sys.path[:0] = [str(script.resolve().parent), str(Path.cwd())]
-    watcher = Watcher(packages, lambda: str(script))
+    watcher = Watcher(packages, lambda: str(script), exclude)
     before, sys.argv = sys.argv, [str(script), *arguments]
     lines = []
     try:

@@ -53,6 +53,8 @@ class Check:
     """True if it is about errors on ordinary data, so that it reports what a library raises there."""
     severity: Severity = "number"
     """The severity of its failures, except of those that are an error of the code under test."""
+    outside: str = ""
+    """Data that no ordinary run gives, which it is about: of inputs that were learned from runs, a failure says so."""
     since: str = "0.1"
 
     @property
@@ -95,6 +97,7 @@ def check(
     after: tuple[str, ...] = (),
     ordinary: bool = False,
     severity: Severity = "number",
+    outside: str = "",
 ) -> Callable[[CheckFunction], Check]:
     """Make a check of ``function(subject, case)``: its kinds and its cases follow from the annotations.
 
@@ -132,6 +135,7 @@ def check(
             after=after,
             ordinary=ordinary,
             severity=severity,
+            outside=outside,
             since=since,
         )
         if not made.statement:

@@ -98,7 +98,13 @@ def workers_and_evaluator_order_do_not_change_the_numbers(loop: LoopSubject, cas
         )
 
 
-@check("EC508", needs=("corrupted",), conditions=("the first sample", "a later sample"), after=("EC501",))
+@check(
+    "EC508",
+    needs=("corrupted",),
+    conditions=("the first sample", "a later sample"),
+    after=("EC501",),
+    outside="a number that is not finite",
+)
 def non_finite_samples_are_reported(loop: LoopSubject, case: NonFinite) -> None:
     """A number that is NaN or infinite for one sample alone stays so for all samples, or an error or warning says why.
 

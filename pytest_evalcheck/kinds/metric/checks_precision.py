@@ -97,7 +97,7 @@ def a_state_keeps_its_dtype_and_integers_do_not_wrap(metric: MetricSubject, case
     )
 
 
-@check("EC223", conditions=("float16", "float64"), after=("EC204", "EC212"))
+@check("EC223", conditions=("float16", "float64"), after=("EC204", "EC212"), outside="another dtype")
 def a_batch_of_another_dtype_leaves_nothing_after_a_reset(metric: MetricSubject, case: CastBeforeReset) -> None:
     """After a `reset()` the state, the value and their dtypes do not depend on the dtype that was fed before it.
 
@@ -130,7 +130,7 @@ def a_batch_of_another_dtype_leaves_nothing_after_a_reset(metric: MetricSubject,
     expect(_kinds(value)).equals(_kinds(expected), about=f"the dtype of the value after {after}", id="value-dtype")
 
 
-@check("EC237", conditions=("two widths",), examples=12, after=("EC206", "EC212"))
+@check("EC237", conditions=("two widths",), examples=12, after=("EC206", "EC212"), outside="batches of several dtypes")
 def batches_of_several_dtypes_give_the_value_of_their_numbers(metric: MetricSubject, case: MixedDtypes) -> None:
     """Batches of several dtypes in one stream give the value of their numbers, or are refused.
 

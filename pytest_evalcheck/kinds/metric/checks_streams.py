@@ -54,7 +54,12 @@ def splitting_a_stream_does_not_change_the_value(metric: MetricSubject, case: St
     )
 
 
-@check("EC202", conditions=("an empty first batch", "an empty last batch", "an empty batch between"), after=("EC201",))
+@check(
+    "EC202",
+    conditions=("an empty first batch", "an empty last batch", "an empty batch between"),
+    after=("EC201",),
+    outside="an empty batch",
+)
 def an_empty_batch_changes_nothing(metric: MetricSubject, case: EmptyBatches) -> None:
     """An empty batch does not change the value, or `update` refuses it.
 
@@ -267,7 +272,13 @@ def forward_returns_the_batch_value_and_accumulates(metric: MetricSubject, case:
     )
 
 
-@check("EC216", conditions=("the first sample", "a later sample"), needs=("corrupted",), after=("EC201",))
+@check(
+    "EC216",
+    conditions=("the first sample", "a later sample"),
+    needs=("corrupted",),
+    after=("EC201",),
+    outside="a number that is not finite",
+)
 def non_finite_numbers_are_reported(metric: MetricSubject, case: NonFinite) -> None:
     """A NaN or an infinity is visible: in the value, as an error, or as a warning.
 

@@ -60,7 +60,13 @@ def evaluation_restores_the_state_of_model_and_process(wrapper: WrapperSubject, 
                 )
 
 
-@check("EC110", conditions=("several rows",), examples=_EXAMPLES, after=("EC101", "EC104", "EC102"))
+@check(
+    "EC110",
+    conditions=("several rows",),
+    examples=_EXAMPLES,
+    after=("EC101", "EC104", "EC102"),
+    outside="a malformed batch",
+)
 def a_malformed_batch_is_rejected_and_the_next_one_scored(wrapper: WrapperSubject, case: Batch) -> None:
     """A missing or malformed field is rejected with an error that names it, and the wrapper works afterwards.
 

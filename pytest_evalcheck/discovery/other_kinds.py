@@ -1,0 +1,182 @@
+"""Wrappers, loops and scorers among what runs have called, decided by a trial with the observed calls."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pytest_evalcheck
+from pytest_evalcheck.discovery.control import strategy_of
+from pytest_evalcheck.discovery.learned import construction_of, is_model
+from pytest_evalcheck.errors import UsageError
+from pytest_evalcheck.expectations.comparison import Tolerance, difference
+from pytest_evalcheck.kinds.common.process_state import isolated_process, same_random_numbers
+from pytest_evalcheck.kinds.loop.record import LoopData
+from pytest_evalcheck.learning.streams import batches_of, calls_of, of_calls
+from pytest_evalcheck.learning.watching import Seen
+
+_ROWS = 6
+"""Number of samples of a trial."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfKind:
+    """A target of another kind than a metric, as source of its parts."""
+
+    kind: str
+    construction: str
+    imports: tuple[str, ...]
+    described: str
+    """The source of the record, with what was constructed as ``made``."""
+    inputs: str
+    origin: str
+
+
+def found(thing: Any, entry: Seen | None) -> list[OfKind]:
+    """Return the targets of a class or a function that was called in runs, those that pass a trial."""
+    if entry is None:
+        return []
+    ways = [*_ways(entry)]
+    return [each for each in ways if _passes(thing, each)][:1]
+
+
+def _ways(entry: Seen) -> Iterator[OfKind]:
+    package = entry.module.partition(".")[0]
+    if not entry.is_class:
+        yield from _of_calls(entry, "", 0, entry.name, (), package)
+        return
+    for number, made in enumerate(entry.ways):
+        try:
+            construction, imports = construction_of(entry.name, made or {}, package)
+        except UsageError:
+            continue
+        methods = dict.fromkeys(call.method for each in entry.objects if each.made == made for call in each.calls)
+        for method in methods:
+            yield from _of_calls(entry, method, number, construction, imports, package)
+
+
+def _of_calls(
+    entry: Seen, method: str, made: int, construction: str, imports: tuple[str, ...], package: str
+) -> Iterator[OfKind]:
+    name = f"{entry.module}:{entry.name}" + (f".{method}" if method else "")
+    calls = calls_of(entry, method, made)
+    called = f"made.{method}" if method not in ("", "forward", "__call__") else "made"
+    given = f"{name!r}" + (f", made={made}" if made else "")
+    origin = f"called as in a run that was watched; inputs made of rows of {calls[0][0]}" if calls else ""
+    of_this = partial(OfKind, imports=imports, construction=construction, origin=origin)
+    for loader in dict.fromkeys(key for _, arguments in calls for key, value in arguments.items() if batches_of(value)):
+        try:
+            rest, more = construction_of("", {k: v for k, v in calls[0][1].items() if k != loader}, package)
+        except UsageError:
+            continue
+        others = f", {rest[1:-1]}" if rest[1:-1] else ""
+        whole = called.replace("made", construction, 1)
+        call = f"made({loader}=data.loader(batch_size))"
+        for value in (call, f"{{'value': {call}}}"):
+            yield of_this(
+                kind="loop",
+                construction=f"partial({whole}{others})" if others else whole,
+                imports=(*imports, *more, *(["from functools import partial"] if others else [])),
+                described=f"ec.Loop(evaluate=lambda data, batch_size=2: {value})",
+                inputs=f"ec.learned({given}, loader={loader!r})",
+            )
+    for number, stream in enumerate(of_calls(name, calls)[:2]):
+        group = f", group={number}" if number else ""
+        if entry.is_class and not stream.fixed:
+            named = isinstance(stream.batch([]), Mapping)
+            forward = f"lambda batch: {called}({'**' if named else '*'}batch)"
+            described = f"ec.Wrapper(forward={forward}, model=made)"
+            yield of_this(kind="wrapper", described=described, inputs=f"ec.learned({given}{group})")
+    for number, stream in enumerate(of_calls(name, calls, one_sample=True)[:2]):
+        group = f", group={number}" if number else ""
+        try:
+            rest, more = construction_of("", stream.options, package)
+        except UsageError:
+            continue
+        others = f", {rest[1:-1]}" if rest[1:-1] else ""
+        described = f"ec.Scorer.of(lambda responses, document: {called}(responses[0], **document{others}))"
+        inputs = f"ec.learned({given}, documents=True{group})"
+        yield of_this(kind="scorer", described=described, inputs=inputs, imports=(*imports, *more))
+
+
+def _passes(thing: Any, way: OfKind) -> bool:
+    trial = {"wrapper": _is_wrapper, "loop": _is_loop, "scorer": _is_scorer}[way.kind]
+    names: dict[str, Any] = {}
+    with isolated_process(), same_random_numbers():
+        try:
+            exec("\n".join((f"from {thing.__module__} import {thing.__name__}", *way.imports)), names)
+            inputs = strategy_of(way.inputs)
+
+            def record() -> Any:
+                with same_random_numbers():
+                    made = eval(way.construction, names)
+                    return eval(way.described, {**names, "ec": pytest_evalcheck, "made": made}), made
+
+            return trial(record, inputs)
+        except Exception:  # what it needs was not seen
+            return False
+
+
+def _is_wrapper(make: Callable[[], Any], inputs: Any) -> bool:
+    """Return whether a model gives an entry for each row, in two sizes of batches, and the same twice."""
+    import torch
+
+    (record, made) = make()
+    if not is_model(made):
+        return False
+    made.eval()
+    with torch.no_grad():
+        for size in (3, 2):
+            batch = inputs.collate(inputs.fixed(size))
+            outputs = record.forward(batch)
+            if not _has_rows(outputs, size) or difference(outputs, record.forward(batch), Tolerance()) is not None:
+                return False
+    return True
+
+
+def _has_rows(outputs: Any, count: int) -> bool:
+    parts = outputs.values() if isinstance(outputs, Mapping) else outputs if isinstance(outputs, tuple) else [outputs]
+    return any(getattr(part, "shape", ())[:1] == (count,) for part in parts)
+
+
+def _is_loop(make: Callable[[], Any], inputs: Any) -> bool:
+    """Return whether a loop gives finite numbers by name, the same twice, and others for other data."""
+    values = []
+    rows = inputs.fixed(4 * _ROWS)
+    for part in (rows[:_ROWS], rows[:_ROWS], rows[_ROWS:], rows[: 2 * _ROWS], rows[1:_ROWS]):
+        numbers = make()[0].evaluate(LoopData(part, inputs.collate), batch_size=2)
+        if not isinstance(numbers, Mapping) or not any(map(_is_number, numbers.values())):
+            return False
+        values.append({name: float(each) for name, each in numbers.items() if _is_number(each)})
+    first, again, *others = values
+    same = difference(first, again, Tolerance()) is None
+    return same and any(difference(first, other, Tolerance()) is not None for other in others)
+
+
+def _is_scorer(make: Callable[[], Any], inputs: Any) -> bool:
+    """Return whether documents have scores, the same twice, that are not all the same."""
+    rows = inputs.fixed(2 * _ROWS)
+    compares = len(rows[0]) > 1  # a response alone is measured by one number, and changed by anything else
+    first, second = ([*make()[0].score(*inputs.collate(rows))] for _ in range(2))
+    scored = all(_has_score(each) if compares else isinstance(each, (bool, int, float)) for each in first)
+    return scored and difference(first, second, Tolerance()) is None and len({repr(each) for each in first}) > 1
+
+
+def _has_score(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(map(_has_score, value.values()))
+    if isinstance(value, (list, tuple)):
+        return any(map(_has_score, value))
+    return isinstance(value, (bool, int, float)) or _is_number(value)
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, (bool, str)) or getattr(value, "shape", ()) not in ((), (1,)):
+        return False
+    try:
+        return math.isfinite(float(value))
+    except (TypeError, ValueError):
+        return False

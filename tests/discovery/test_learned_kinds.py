@@ -1,0 +1,212 @@
+"""Kinds are decided by a trial with observed calls; what is no function of samples is said, and blanks are written."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_evalcheck.discovery.blanks import with_blanks
+from pytest_evalcheck.discovery.candidates import Candidate
+from pytest_evalcheck.discovery.proposals import Proposed, propose
+from pytest_evalcheck.discovery.target_source import write
+from pytest_evalcheck.learning import corpus
+from pytest_evalcheck.learning.watching import Watcher
+
+SOURCE = """
+    import random
+    from dataclasses import dataclass
+
+    import torch
+
+
+    class Net(torch.nn.Module):
+        def __init__(self, width, out=2):
+            super().__init__()
+            self.layer = torch.nn.Linear(width, out)
+
+        def forward(self, x):
+            return self.layer(x)
+
+
+    def run_eval(model, loader, scale=1.0):
+        right = [float((model(x).argmax(1) == y).float().mean()) for x, y in loader]
+        return {"accuracy": scale * sum(right) / len(right)}
+
+
+    @dataclass
+    class Case:
+        question: str
+        answer: str
+
+
+    class Judge:
+        def __init__(self, strict=False):
+            self.strict = strict
+
+        def judge(self, said, case):
+            return {"exact": said == case.answer, "length": len(said) / len(case.answer)}
+
+
+    def overlap(said, expected):
+        a, b = {*said.split()}, {*expected.split()}
+        return len(a & b) / max(1, len(a | b))
+
+
+    def trend(inp, targ):
+        return float(sum(i * (a - b) for i, (a, b) in enumerate(zip(inp, targ))))
+
+
+    def coin(inp, targ):
+        return random.random()
+
+
+    def one(inp, targ):
+        return 1.0
+
+
+    class Pile:
+        def __init__(self):
+            self.values = []
+
+        def push(self, inp, targ):
+            self.values.append(float((inp - targ).abs().mean()))
+
+        @property
+        def value(self):
+            return sum(self.values) / len(self.values)
+
+
+    class Odd:
+        def __init__(self, hue):
+            self.hue, self.n = hue, 0
+
+        def grow(self, inp):
+            self.n += len(inp)
+
+        def total(self):
+            return self.n
+"""
+
+
+def use(code: Any) -> None:
+    """Call it as tests would."""
+    import torch
+    from torch.utils.data import DataLoader, TensorDataset
+
+    torch.manual_seed(0)
+    data = TensorDataset(torch.randn(12, 3), torch.randint(0, 2, (12,)))
+    code.run_eval(code.Net(3), DataLoader(data, batch_size=5))
+    judge = code.Judge(strict=True)
+    for said, answer in (("a b", "a b"), ("a", "a b"), ("x y z", "a")):
+        judge.judge(said, code.Case("q", answer))
+        code.overlap(said, answer)
+    pile = code.Pile()
+    pile.push(torch.tensor([1.0, 2.0]), torch.tensor([1.5, 2.0]))
+    pile.push(torch.tensor([4.0]), torch.tensor([1.0]))
+    assert pile.value == 1.625
+    for function in (code.trend, code.coin, code.one):
+        function(torch.tensor([0.5, 1.0, 3.0, 0.25]), torch.tensor([1.0, 1.5, 2.0, 4.0]))
+
+
+@pytest.fixture(scope="module")
+def code(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    folder = tmp_path_factory.mktemp("kinds")
+    (folder / "kinds_project.py").write_text(textwrap.dedent(SOURCE))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        patch.setenv(corpus.PLACE, str(folder / corpus.FOLDER))
+        module = importlib.import_module("kinds_project")
+        watcher = Watcher(["kinds_project"], lambda: "test_it")
+        with watcher.watch():
+            use(module)
+        corpus.write(watcher.seen, folder / corpus.FOLDER, ["kinds_project"])
+        yield module
+
+
+def _proposed(code: Any, name: str) -> Proposed:
+    return propose(Candidate(module="kinds_project", name=name, is_class=isinstance(getattr(code, name), type)))
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "described"),
+    [
+        ("Net", "wrapper", "ec.Wrapper(forward=lambda batch: made(*batch), model=made)"),
+        ("run_eval", "loop", "ec.Loop(evaluate=lambda data, batch_size=2: made(loader=data.loader(batch_size)))"),
+        ("Judge", "scorer", "ec.Scorer.of(lambda responses, document: made.judge(responses[0], **document))"),
+        ("overlap", "scorer", "ec.Scorer.of(lambda responses, document: made(responses[0], **document))"),
+    ],
+)
+def test_a_kind_is_found_by_trial(code: Any, name: str, kind: str, described: str) -> None:
+    [target] = _proposed(code, name).targets
+    assert (target.kind, target.described) == (kind, described)
+
+
+def test_a_loop_keeps_the_model_that_its_test_has_made(code: Any) -> None:
+    [target] = _proposed(code, "run_eval").targets
+    assert target.construction == "partial(run_eval, model=Net(width=3, out=2), scale=1.0)"
+
+
+def test_what_is_written_runs(code: Any, pytester: pytest.Pytester) -> None:
+    targets = [each for name in ("Net", "run_eval", "Judge") for each in _proposed(code, name).targets]
+    pytester.makepyfile(evalcheck_made=write("Targets.", targets, {}, []))
+    ran = pytester.runpytest("--evalcheck", "--evalcheck-select=EC101,EC402,EC501", "-p", "no:cacheprovider", "-rA")
+    outcomes = {
+        line.split("::")[1]: line.partition(" ")[0] for line in ran.outlines if "::" in line and line[1:2].isupper()
+    }
+    # A mean of batch means is planted in the loop.
+    assert outcomes == {"net_wrapper": "PASSED", "judge": "PASSED", "run_eval_loop": "FAILED"}
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("trend", "its value depends on the order of"),
+        ("coin", "it is random"),
+        ("one", "right and wrong predictions have the same value, 1.0"),
+    ],
+)
+def test_what_is_no_function_of_samples_is_decided(code: Any, name: str, why: str) -> None:
+    proposed = _proposed(code, name)
+    assert not proposed.targets
+    assert proposed.decided.startswith(why)
+
+
+def test_blanks_name_what_is_missing_and_run_when_they_are_filled(code: Any, pytester: pytest.Pytester) -> None:
+    source = with_blanks(Candidate(module="kinds_project", name="Odd", is_class=True))
+    assert "hue of the constructor; a list of two rows or more of inp" in source
+    assert "return ec.Metric(update=made.grow, compute=made.total)" in source
+    filled = source.replace("Odd(hue=FILL_IN)", "Odd(hue=1)").replace("es.rows(FILL_IN, dtypes=FILL_IN)", "es.values()")
+    assert filled.count("FILL_IN") == 1  # in the docstring
+    pytester.makepyfile(evalcheck_odd=filled)
+    pytester.runpytest("--evalcheck", "--evalcheck-select=EC201", "-p", "no:cacheprovider").stdout.fnmatch_lines(
+        ["*ok*"]
+    )
+
+
+def test_a_hostile_object_is_not_made(code: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = json.dumps({"object": "subprocess:Popen", "fields": {"args": ["touch", str(tmp_path / "there")]}})
+    folder = tmp_path / corpus.FOLDER
+    folder.mkdir()
+    (folder / "kinds_project.json").write_text(
+        '{"format": 1, "package": "kinds_project", "release": "", "entries": [{"name": "kinds_project:overlap",'
+        f' "kind": "function", "calls": [{{"test": "t", "arguments": {{"said": [{text}, {text}], "expected": [1, 2]}},'
+        ' "returned": 1}], "objects": []}]}'
+    )
+    monkeypatch.setenv(corpus.PLACE, str(folder))
+    _proposed(code, "overlap")
+    assert not (tmp_path / "there").exists()
+
+
+def test_a_failure_with_other_data_than_that_of_tests_says_so(code: Any, pytester: pytest.Pytester) -> None:
+    [target] = _proposed(code, "Pile").targets
+    pytester.makepyfile(evalcheck_pile=write("Targets.", [target], {}, []))
+    for code_of_check, lines in (("EC202", 1), ("EC201", 0)):
+        ran = pytester.runpytest("--evalcheck", f"--evalcheck-select={code_of_check}", "-p", "no:cacheprovider")
+        ran.stdout.fnmatch_lines(["evalcheck: not ok: 1 failed*"])
+        assert ran.stdout.str().count("outside of what your tests use: an empty batch") == lines

@@ -39,11 +39,12 @@ FIXES = (
     ),
     ("pytest_evalcheck.fixes.scoring", "scoring.md", "scoring in parallel"),
     ("pytest_evalcheck.fixes.scoring.sandbox", "scoring.md#generated-programs", "running generated programs"),
+    ("pytest_evalcheck.fixes.tasks", "fixes.md#the-steps-of-a-task", "the steps of a task"),
 )
 """The packages of the fixes: name, page, subject."""
 
 RECORDS = {
-    **{name: name.lower() for name in ("Metric", "Wrapper", "Scorer", "Decoder", "Loop")},
+    **{name: name.lower() for name in ("Metric", "Wrapper", "Scorer", "Decoder", "Loop", "Task", "Engine")},
     **dict.fromkeys(("Runner", "Several"), "scorer"),
     "Evaluated": "loop",
 }

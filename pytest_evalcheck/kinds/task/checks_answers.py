@@ -42,7 +42,7 @@ def the_notation_of_an_answer_does_not_change_the_mark(task: TaskSubject, case: 
 
     Why: two models that know the same get other scores, because one of them writes numbers with a comma.
     Usual cause: answers are compared as texts, or an expression takes a part of the number: `29` of `29,000`.
-    Fix: compare numbers as numbers, `float(text.strip("$ .").replace(",", ""))`, and words after `casefold()`.
+    Fix: `pytest_evalcheck.fixes.tasks.gives_answer` compares numbers as numbers, and words after `casefold()`.
     """
     _expect_rewritten(task, case)
 
@@ -57,7 +57,7 @@ def what_stands_around_an_answer_does_not_change_the_mark(task: TaskSubject, cas
 
     Why: chat models write sentences and markup, and reasoning models think first; a score must not depend on that.
     Usual cause: the whole response is compared, or an expression is anchored to its beginning or its end.
-    Fix: remove thoughts and markup, then search the last answer: `re.findall(r"-?\d[\d,]*\.?\d*", text)[-1]`.
+    Fix: `pytest_evalcheck.fixes.tasks.gives_answer`, or `final_answer` beside it: without thoughts and markup.
     """
     _expect_rewritten(task, case)
 
@@ -68,7 +68,7 @@ def a_wrong_answer_does_not_get_the_full_mark(task: TaskSubject, case: SomeDocum
 
     Why: a mark that any answer gets says nothing about a model.
     Usual cause: `gold in response`, which finds 29 in 129; or answers whose signs, points or letters are removed.
-    Fix: compare the whole extracted answer: `extract(response) == gold`.
+    Fix: `pytest_evalcheck.fixes.tasks.gives_answer` compares the whole answer.
     """
     task.needs("gold", "score")
     for document in task.those(case.samples):

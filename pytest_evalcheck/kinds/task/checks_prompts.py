@@ -109,7 +109,7 @@ def the_prompt_does_not_have_the_answer(task: TaskSubject, case: SomeDocuments) 
 
     Why: a model that is shown the answer copies it.
     Usual cause: shots are drawn from the evaluated documents, this one among them, or a template goes on to the answer.
-    Fix: `shots = [each for each in pool if each is not document][:count]`
+    Fix: `pytest_evalcheck.fixes.tasks.shots_of(document, pool, count)`
     """
     task.needs("requests")
     inconclusive("the task has no shots, and no field of a document is its right answer")
@@ -131,7 +131,7 @@ def the_requests_of_a_document_do_not_depend_on_others(task: TaskSubject, case: 
     Why: with a limit, a shard or a resumed run, the same model would get another score for the same document.
     Usual cause: shots that are drawn from one generator of random numbers in the order of the documents; choices that
     are shuffled so.
-    Fix: a generator for each document, seeded by its id: `random.Random(f"{seed}-{document_id}")`.
+    Fix: `pytest_evalcheck.fixes.tasks.shots_of`, or a generator for each document: `random.Random(document_id)`.
     """
     documents = task.those(case.samples)
     expected = task.requests(documents)

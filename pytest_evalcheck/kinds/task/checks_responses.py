@@ -45,7 +45,7 @@ def a_response_ends_at_its_own_stop_sequences(task: TaskSubject, case: OneOfSeve
 
     Why: another request of the batch would change a response, so that a score depends on the batch size.
     Usual cause: the stop sequences of the first request are used for the whole batch, or only the first of several.
-    Fix: `[cut(text, request.stops) for request, text in zip(requests, texts, strict=True)]`
+    Fix: `pytest_evalcheck.fixes.tasks.cut_at_stops(text, request.stops)` for each request.
     """
     task.needs("requests", "cut")
     found = task.requests(task.those(case.samples))
@@ -70,7 +70,7 @@ def the_ids_of_a_continuation_are_those_of_the_whole_text(task: TaskSubject, cas
     Why: a model has never read the other ids; their log-likelihood is that of a text nobody writes.
     Usual cause: both parts are encoded alone, so that a space or a syllable at the division gets other ids; a space
     before the continuation is lost or doubled.
-    Fix: encode the whole text, and count the ids that its prompt has: `whole[len(prompt_ids):]`.
+    Fix: `pytest_evalcheck.fixes.tasks.encode_pair` encodes the whole text and divides its ids.
     """
     task.needs("requests", "encode")
     inconclusive("no request has a continuation")

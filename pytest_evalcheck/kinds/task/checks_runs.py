@@ -18,7 +18,7 @@ def a_task_gives_the_same_requests_again(task: TaskSubject, case: SomeDocuments)
 
     Why: two models are compared on other prompts, and a difference of some points is that of their shots.
     Usual cause: shots or choices from a generator of random numbers that nobody seeds.
-    Fix: a generator for each document, seeded by its id: `random.Random(f"{seed}-{document_id}")`.
+    Fix: `pytest_evalcheck.fixes.tasks.shots_of`, or a generator for each document: `random.Random(document_id)`.
     """
     documents = task.those(case.samples)
     first = task.requests(documents)

@@ -96,9 +96,8 @@ def made(
     right = right or [path for path in leaves if path.partition(".")[0] in answers] or leaves[-1:]
     order = [f"answer:{form}" for form in dict.fromkeys([*first, *FORMS])]
     others = dict.fromkeys((path for path in leaves if path not in right), _TEXT)
-    changes = [
-        (path, form) for form in (*(f"constant:{each}" for each in constants), *list(_OTHERS)[1:]) for path in others
-    ]
+    forms = (*(f"constant:{each}" for each in constants), *list(_OTHERS)[1:])
+    changes = [*((path, form) for form in forms for path in others), *((path, _NOTHING) for path in leaves)]
     for _ in range(_MOST_CHANGES):
         errors = [trial.error({**others, **dict.fromkeys(right, form)}) for form in order]
         if None in errors or trial.missing:
@@ -109,11 +108,11 @@ def made(
             better = (
                 (path, other)
                 for path, other in changes
-                if trial.error({**others, path: other, **right_forms}) != reached
+                if trial.error({**others, **right_forms, path: other}) != reached
             )
             path, other = next(better, ("", ""))
             if path:
-                others[path] = other
+                others[path], right = other, [each for each in right if each != path]
                 break
         if not path or trial.accepted:
             break
@@ -175,7 +174,7 @@ def _source(function: Any) -> ast.AST:
         return ast.Module([], [])
 
 
-_TEXT = "text"
+_TEXT, _NOTHING = "text", "nothing"
 FORMS: dict[str, Callable[[int], Any]] = {
     "index": lambda number: (number * 3 + 1) % _LENGTH,
     "number": lambda number: f"{18 + 11 * number}",
@@ -249,6 +248,8 @@ def _value(shape: Shape, forms: Mapping[str, str], number: int, path: str, name:
     if shape:
         return _document(shape, forms, number, path)
     form = forms.get(path, _TEXT)
+    if form == _NOTHING:
+        return None
     if form.startswith("constant:"):
         return form.removeprefix("constant:")
     if form.startswith("answer:"):

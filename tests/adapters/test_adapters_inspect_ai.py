@@ -1,0 +1,97 @@
+"""Tasks of inspect_ai as tasks: what solvers ask, what scorers say, and how a run counts its samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import pytest_evalcheck as ec
+from pytest_evalcheck import adapters
+from pytest_evalcheck.errors import UsageError
+from pytest_evalcheck.expectations.failures import NotApplicable
+
+pytest.importorskip("inspect_ai", reason="inspect_ai is not installed")
+
+
+def task(scorer: Any, *targets: Any, solver: Any = None, choices: Any = None, **options: Any) -> ec.Task:
+    from inspect_ai import Task
+    from inspect_ai.dataset import MemoryDataset, Sample
+    from inspect_ai.solver import generate
+
+    samples = [Sample(input=f"Question {n}?", target=each, choices=choices, id=n + 1) for n, each in enumerate(targets)]
+    made = Task(dataset=MemoryDataset(samples), solver=solver or generate(), scorer=scorer, **options)
+    return adapters.record("task", made)
+
+
+def test_a_number_is_asked_for_and_scored() -> None:
+    from inspect_ai.scorer import match
+
+    made = task(match(numeric=True), "29", "5")
+    sample = made.documents[0]
+    assert made.score is not None
+    assert made.gold is not None
+    assert made.requests is not None
+    assert made.answer is not None
+    assert made.gold(sample) == ["29"]
+    assert made.score(sample, ["It is 29"]) == {"match": 1.0}
+    assert made.score(sample, ["It is 30"]) == {"match": 0.0}
+    assert made.answer(sample, ["It is 29"]) == {"match": "29"}
+    ((request,),) = made.requests([sample])
+    assert request.messages == [{"role": "user", "content": "Question 0?"}]
+
+
+def test_a_choice_is_asked_for_and_scored() -> None:
+    from inspect_ai.scorer import choice
+    from inspect_ai.solver import multiple_choice
+
+    made = task(choice(), "B", "A", solver=multiple_choice(), choices=["Ada", "Boris", "Clara"])
+    sample = made.documents[0]
+    assert made.score is not None
+    assert made.gold is not None
+    assert made.response is not None
+    assert made.requests is not None
+    assert made.reordered is not None
+    assert (made.gold(sample), made.response(sample, 1)) == (1, "ANSWER: B")
+    assert made.score(sample, ["ANSWER: B"]) == {"choice": 1.0}
+    assert "A) Ada\nB) Boris\nC) Clara" in made.requests([sample])[0][0].text
+    changed = made.reordered(sample, [1, 2, 0])
+    assert (changed.choices, changed.target) == (["Boris", "Clara", "Ada"], "A")
+
+
+def test_the_form_of_an_answer_is_that_of_the_pattern() -> None:
+    from inspect_ai.scorer import pattern
+
+    made = task(pattern(r"ergo: (\d+)"), "29")
+    assert made.response is not None
+    assert made.response(made.documents[0], "30") == "ergo: 30"
+
+
+def test_a_scorer_that_asks_a_model_is_not_run() -> None:
+    from inspect_ai.scorer import model_graded_qa
+
+    made = task(model_graded_qa(), "29")
+    assert made.score is not None
+    with pytest.raises(NotApplicable, match=r"it needs get_model\(\) of inspect_ai"):
+        made.score(made.documents[0], ["29"])
+
+
+def test_a_run_counts_its_samples() -> None:
+    from inspect_ai.scorer import match
+
+    made = task(match(numeric=True), "29", "5", "7")
+    assert made.tally is not None
+    tally = made.tally(made.documents, [["29"], OSError("no answer"), ["8"]])
+    assert (tally.asked, tally.scored, tally.failed) == (3, 2, 1)
+    assert tally.value["match/accuracy"] == 0.5
+
+
+def test_a_name_that_leads_to_no_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pytest_evalcheck.adapters.inspect_ai import registry
+
+    monkeypatch.setattr(registry, "_functions", lambda _: {"gsm8k": len})
+    with pytest.raises(UsageError, match="inspect_evals has no task 'gsm8'; did you mean gsm8k"):
+        registry.task("gsm8")
+    with pytest.raises(UsageError, match="the tasks of nothing_of_this_name cannot be imported"):
+        monkeypatch.undo()
+        registry.task("nothing_of_this_name/gsm8k")

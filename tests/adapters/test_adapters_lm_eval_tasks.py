@@ -1,0 +1,197 @@
+"""Tasks of lm-evaluation-harness as tasks: requests, shots, marks and tallies of the real thing."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from typing import Any
+
+import pytest
+
+import pytest_evalcheck as ec
+from pytest_evalcheck import adapters
+from pytest_evalcheck.errors import UsageError
+from pytest_evalcheck.expectations.failures import NotApplicable
+
+os.environ.setdefault("LM_HARNESS_CACHE_PATH", os.path.join(tempfile.gettempdir(), "lm_eval"))
+pytest.importorskip("lm_eval", reason="lm_eval is not installed")
+datasets = pytest.importorskip("datasets")
+
+from pytest_evalcheck.adapters.lm_eval import registry  # noqa: E402
+
+SUMS = [{"question": f"{n} + {n}?", "answer": f"Twice {n}.\n#### {2 * n:,}"} for n in (9, 17, 600)]
+CHOICES = [{"question": f"q{n}", "choices": ["a", "bb", "ccc"], "answer": n} for n in range(3)]
+
+
+def task(rows: Any = SUMS, output_type: str = "generate_until", **config: Any) -> Any:
+    from lm_eval.api.task import ConfigurableTask
+
+    plain = {
+        "task": "own",
+        "custom_dataset": lambda **_: {
+            "test": datasets.Dataset.from_list(rows),
+            "train": datasets.Dataset.from_list(rows),
+        },
+        "test_split": "test",
+        "output_type": output_type,
+        "doc_to_text": "Q: {{question}}\nA:",
+        "doc_to_target": "{{answer}}",
+        "num_fewshot": 0,
+    }
+    if output_type == "multiple_choice":
+        plain |= {"doc_to_choice": "choices"}
+    return ConfigurableTask(config={**plain, **config})
+
+
+WORKED: dict[str, Any] = {
+    "metric_list": [
+        {"metric": "exact_match", "aggregation": "mean", "higher_is_better": True,
+         "regexes_to_ignore": [",", r"(?s).*#### "]}
+    ],
+    "filter_list": [{"name": "strict", "filter": [{"function": "regex", "regex_pattern": r"#### (\-?[0-9\.\,]+)"},
+                                                  {"function": "take_first"}]}],
+    "generation_kwargs": {"until": ["Q:"], "max_gen_toks": 12},
+}  # fmt: skip
+
+
+def recorded(made: Any) -> ec.Task:
+    return adapters.record("task", made)
+
+
+def test_a_worked_answer_is_asked_for_and_scored() -> None:
+    made = recorded(task(**WORKED))
+    document = made.documents[0]
+    assert made.gold is not None
+    assert made.response is not None
+    assert made.score is not None
+    assert made.answer is not None
+    assert made.requests is not None
+    assert made.gold(document) == ["18"]
+    text = made.response(document, "18")
+    assert text.endswith("#### 18")
+    assert made.score(document, [text]) == {"exact_match,strict": 1.0}
+    assert made.score(document, [made.response(document, "19")]) == {"exact_match,strict": 0.0}
+    assert made.answer(document, ["no number"]) == {"strict": ["[invalid]"]}
+    ((request,),) = made.requests([document])
+    assert (request.prompt, request.stops, request.max_tokens) == ("Q: 9 + 9?\nA:", ["Q:"], 12)
+    assert made.fields == ("question",)
+    assert made.shots is None
+
+
+def test_a_choice_is_scored_by_its_likelihood() -> None:
+    made = recorded(task(CHOICES, "multiple_choice"))
+    document = made.documents[1]
+    assert made.gold is not None
+    assert made.score is not None
+    assert made.requests is not None
+    assert made.reordered is not None
+    assert made.gold(document) == 1
+    assert [each.continuation for each in made.requests([document])[0]] == [" a", " bb", " ccc"]
+    marks = made.score(document, [(-9.0, False), (-1.0, True), (-9.0, False)])
+    assert marks["acc"] == marks["acc_norm"] == 1.0
+    changed = made.reordered(document, [1, 2, 0])
+    assert (changed["choices"], changed["answer"]) == (["bb", "ccc", "a"], 0)
+    with pytest.raises(ValueError, match="asks 3 requests of this document, and got 1"):
+        made.score(document, [(-1.0, True)])
+
+
+def test_shots_are_those_of_the_sampler() -> None:
+    made = recorded(task(CHOICES, "multiple_choice", training_split="train", num_fewshot=2))
+    assert made.shots is not None
+    assert made.requests is not None
+    shown = made.shots(made.documents[0])
+    assert len(shown) == 2
+    (first, *_), *_ = made.requests(made.documents[:1])
+    assert all(f"Q: {each['question']}\n" in first.prompt for each in shown)
+
+
+def test_other_runs_send_what_one_run_sends() -> None:
+    made = recorded(task(CHOICES, "multiple_choice"))
+    assert made.requests is not None
+    whole = made.requests(made.documents)
+    for name, places in (("limit 2", [0, 1]), ("rank 1 of 2", [1])):
+        run = made.other_runs[name](made.documents)
+        assert [*run] == places
+        assert all(run[place] == whole[place] for place in places)
+
+
+def test_a_run_counts_its_documents_and_raises_the_error_of_one() -> None:
+    made = recorded(task(**WORKED))
+    assert made.tally is not None
+    tally = made.tally(made.documents, [["#### 18"], ["#### 35"], ["#### 1,200"]])
+    assert (tally.asked, tally.scored) == (3, 3)
+    assert tally.value["exact_match,strict"] == pytest.approx(2 / 3)
+    with pytest.raises(OSError, match="no answer"):
+        made.tally(made.documents, [["#### 18"], OSError("no answer"), ["#### 1,200"]])
+
+
+def test_a_task_of_likenesses_has_no_right_answer() -> None:
+    chrf = [{"metric": lambda references, predictions: len({*references[0]} & {*predictions[0]}) / 20,
+             "aggregation": "mean", "higher_is_better": True}]  # fmt: skip
+    assert recorded(task(metric_list=chrf)).score is None
+
+
+def test_perplexity_has_no_answer() -> None:
+    made = recorded(task(output_type="loglikelihood_rolling", doc_to_text="", doc_to_target="question"))
+    assert made.gold is made.score is made.choices is None
+    assert made.requests is not None
+    assert made.requests(made.documents[:1])[0][0].continuation == "9 + 9?"
+
+
+def test_a_task_of_the_registry_is_made_without_its_data() -> None:
+    made = recorded(registry.task("arc_easy"))
+    assert made.choices is not None
+    assert made.gold is not None
+    document = made.documents[0]
+    assert len(made.choices(document)) == 4
+    assert document["choices"]["label"][made.gold(document)] == document["answerKey"]
+
+
+def test_a_task_of_the_registry_over_given_rows() -> None:
+    made = recorded(registry.task("gsm8k", SUMS, num_fewshot=1))
+    assert made.gold is not None
+    assert [made.gold(document) for document in made.documents] == [["18"], ["34"], ["1,200"]]
+
+
+def test_names_that_lead_to_no_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds = {"gsm8k_cot": "TASK", "math_words": "TAG"}
+    known = {name: _Entry(_Kind(kind)) for name, kind in kinds.items()}
+    monkeypatch.setattr(registry, "_file_of", lambda _: None)
+    monkeypatch.setattr(registry, "entries", lambda: known)
+    with pytest.raises(UsageError, match="lm_eval has no task 'gsm8k_cots'; did you mean gsm8k_cot"):
+        registry.task("gsm8k_cots")
+    with pytest.raises(UsageError, match="lm_eval has no task, group or tag 'math_word'; did you mean math_words"):
+        registry.names_of("math_word")
+    with pytest.raises(UsageError, match="math_words is a tag of several tasks: name one of them, such as gsm8k_cot"):
+        registry.task("math_words")
+    with pytest.raises(UsageError, match=r"there is no file .*own\.yaml"):
+        registry.task("own.yaml")
+
+
+class _Kind:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+class _Entry:
+    def __init__(self, kind: _Kind) -> None:
+        self.kind, self.tags = kind, {"gsm8k_cot"}
+
+
+def test_a_task_without_documents_says_what_to_give(tmp_path: Any) -> None:
+    path = tmp_path / "own.yaml"
+    path.write_text(
+        "task: own\ndataset_path: nobody/nothing\ntest_split: test\noutput_type: generate_until\n"
+        "doc_to_text: '{{image.pixels()}}'\ndoc_to_target: '{{answer}}'\n"
+    )
+    with pytest.raises(UsageError, match=r"cannot be loaded without a network .* give rows of it: task\(.*documents="):
+        registry.task(str(path))
+
+
+def test_a_mark_needs_a_metric_that_says_right_or_wrong() -> None:
+    from pytest_evalcheck.adapters.lm_eval.task import Run
+
+    run = Run(task(**WORKED))
+    run.__dict__["metrics"] = ("another",)
+    with pytest.raises(NotApplicable, match="no metric of exact_match,strict says whether an answer is right"):
+        run.score(run.documents[0], ["#### 18"])

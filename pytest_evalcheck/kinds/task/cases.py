@@ -11,8 +11,8 @@ from pytest_evalcheck.kinds.common.case import Conditions, Draws, Given, Plans, 
 from pytest_evalcheck.strategies.documents import Documents
 from pytest_evalcheck.strategies.samples import SampleStrategy
 
-_FIRST = 20
-"""Number of documents that are tried in every run."""
+_FIRST, _MANY = 12, 60
+"""Numbers of documents that are tried in every run: by most checks, and by those that call little for each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,11 +26,20 @@ class SomeDocuments(SamplesAndPlan):
         "several documents": lambda case: len(case.samples) > 1,
     }
 
+    COUNT: ClassVar[int] = _FIRST
+    """Number of documents of the canonical cases."""
+
     @classmethod
     def first_plans(cls, inputs: SampleStrategy, n: int) -> Plans:
         """The first document, and those after it."""
-        rows = inputs.fixed(_FIRST)
+        rows = inputs.fixed(cls.COUNT)
         return [(rows[:1],), (rows[1:n],), (rows[n:],)]
+
+
+class ManyDocuments(SomeDocuments):
+    """One document, several, and many of the data set."""
+
+    COUNT = _MANY
 
 
 @dataclass(frozen=True, kw_only=True)

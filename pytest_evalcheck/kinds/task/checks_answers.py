@@ -10,13 +10,19 @@ from pytest_evalcheck.expectations.comparison import Raised, show
 from pytest_evalcheck.expectations.failures import NotApplicable, expect, inconclusive, refused
 from pytest_evalcheck.expectations.ids import slug
 from pytest_evalcheck.kinds.common.check import check
-from pytest_evalcheck.kinds.task.cases import Rewritten, RewrittenNotation, RewrittenResponse, SomeDocuments
+from pytest_evalcheck.kinds.task.cases import (
+    ManyDocuments,
+    Rewritten,
+    RewrittenNotation,
+    RewrittenResponse,
+    SomeDocuments,
+)
 from pytest_evalcheck.kinds.task.subject import TaskSubject
 from pytest_evalcheck.strategies.documents import EMPTY, REFUSALS, wrong_answers
 
 
 @check("EC701", conditions=("one document", "several documents"))
-def the_right_answer_gets_the_full_mark(task: TaskSubject, case: SomeDocuments) -> None:
+def the_right_answer_gets_the_full_mark(task: TaskSubject, case: ManyDocuments) -> None:
     """The right answer of a document, as the task itself has it, gets the full mark by the task's own scoring.
 
     Each of several right answers does, in the form that the prompt asks for.
@@ -107,7 +113,7 @@ def _expect_rewritten(task: TaskSubject, case: Rewritten) -> None:
     inconclusive("no right answer can be rewritten so, or no request generates a text")
     for document in task.those(case.samples):
         stops = {stop for request in task.own_requests(document) for stop in request.stops}
-        for answer in (answer for answer in task.gold(document) if isinstance(answer, str)):
+        for answer in task.gold(document):
             text = task.rewritten(document, answer, case.names)
             if text is None or any(stop in text for stop in stops) or not task.generates(document):
                 continue

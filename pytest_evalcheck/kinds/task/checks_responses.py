@@ -10,12 +10,12 @@ from typing import Any
 from pytest_evalcheck.expectations.comparison import Raised, show
 from pytest_evalcheck.expectations.failures import NotApplicable, expect, inconclusive
 from pytest_evalcheck.kinds.common.check import check
-from pytest_evalcheck.kinds.task.cases import Cut, OneOfSeveral, Reordered, SomeDocuments
+from pytest_evalcheck.kinds.task.cases import Cut, ManyDocuments, OneOfSeveral, Reordered
 from pytest_evalcheck.kinds.task.subject import TaskSubject
 
 
 @check("EC712", conditions=("one document", "several documents"))
-def no_stop_sequence_ends_a_right_answer(task: TaskSubject, case: SomeDocuments) -> None:
+def no_stop_sequence_ends_a_right_answer(task: TaskSubject, case: ManyDocuments) -> None:
     """A right answer, in the form that the prompt asks for, holds no stop sequence of its own request.
 
     One in the white space around the answer does not matter, nor one behind which nothing is scored.

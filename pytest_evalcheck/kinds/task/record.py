@@ -93,7 +93,7 @@ class Task:
     """``answer(document, responses)`` returns what is extracted from the responses, which failures show."""
     unequal: Mapping[str, str] = field(default_factory=dict)
     """Rewritings of a right answer that are wrong in this task, with the reason: ``{"case": "answers are names"}``.
-    The names are those of ``strategies.REWRITINGS``."""
+    The names are those of ``strategies.Rewriting``."""
     question: Callable[[Document], str] | None = None
     """``question(document)`` returns the text that the prompt must hold whole."""
     fields: Sequence[str] = ()

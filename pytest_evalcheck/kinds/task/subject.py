@@ -133,15 +133,22 @@ class TaskSubject(Subject):
     def own_requests(self, document: Document) -> list[Request]:
         """Return the requests of a document alone; one request without text where the task does not say.
 
+        They are built once for a document of a case.
+
         Raises:
             NotApplicable: where they cannot be built.
         """
         if self.record.requests is None:
             return [Request()]
-        found = self.requests([document])
+        key = repr(document)
+        found = self._own_requests.get(key) or self._own_requests.setdefault(key, self.requests([document]))
         if isinstance(found, Raised):
             raise NotApplicable(f"the requests of a document cannot be built: {found}")
         return cast("list[Request]", found[0])
+
+    @cached_property
+    def _own_requests(self) -> dict[str, Any]:
+        return {}
 
     def generates(self, document: Document) -> bool:
         """Return whether the model generates the responses to a document."""
@@ -246,11 +253,16 @@ class TaskSubject(Subject):
         unequal = {*own, *self.record.unequal}
         return {name: each for name, each in known.items() if name not in unequal}
 
-    def rewritten(self, document: Document, answer: str, names: Sequence[str]) -> str | None:
-        """Return the response that gives an answer with rewritings; None where one does not apply."""
+    def rewritten(self, document: Document, answer: Any, names: Sequence[str]) -> str | None:
+        """Return the response that gives an answer with rewritings; None where one does not apply.
+
+        Of the index of a choice its letter, or what else stands for it, is rewritten.
+        """
         known = self.rewritings
         if any(name not in known for name in names):
             return None
+        if isinstance(answer, int):
+            return rewritten(self.response(document, answer), names, rewritings=known)
         return rewritten(answer, names, rewritings=known, response=lambda text: self.response(document, text))
 
     def described(self, document: Document, responses: Sequence[Any]) -> str:

@@ -19,9 +19,8 @@ Shape = dict[str, Any]
 
 _LIST = "[]"
 _METHODS_OF_LISTS = ("index", "append", "extend", "sort", "copy", "insert")
-_METHODS_OF_MAPPINGS = ("items", "keys", "values", "get")
-_MOST_CHANGES, _MOST_FIELDS = 4, 40
-"""Numbers of fields that get another form than a text, and that documents have."""
+_MOST_CHANGES, _MOST_TRIES, _MOST_FIELDS = 4, 600, 40
+"""Numbers of fields that get another form than a text, of forms of documents, and of fields."""
 _VALUES = re.compile(r"'[^']*'|\d+")
 """What an error says of the values of a document."""
 _WHOLE = re.compile(r"\s*(?:\{\{\s*)?([a-zA-Z_]\w*(?:\.[a-zA-Z_]\w*)*)\s*(?:\}\})?\s*")
@@ -98,24 +97,7 @@ def made(
     others = dict.fromkeys((path for path in leaves if path not in right), _TEXT)
     forms = (*(f"constant:{each}" for each in constants), *list(_OTHERS)[1:])
     changes = [*((path, form) for form in forms for path in others), *((path, _NOTHING) for path in leaves)]
-    for _ in range(_MOST_CHANGES):
-        errors = [trial.error({**others, **dict.fromkeys(right, form)}) for form in order]
-        if None in errors or trial.missing:
-            break
-        # The rarest error first: the answer of that form has come further than the others.
-        for reached in sorted({*errors}, key=lambda error: (errors.count(error), errors.index(error)))[:2]:
-            right_forms = dict.fromkeys(right, order[errors.index(reached)])
-            better = (
-                (path, other)
-                for path, other in changes
-                if trial.error({**others, **right_forms, path: other}) != reached
-            )
-            path, other = next(better, ("", ""))
-            if path:
-                others[path], right = other, [each for each in right if each != path]
-                break
-        if not path or trial.accepted:
-            break
+    _search(trial, others, right, order, changes, _MOST_CHANGES)
     if trial.accepted:
         return trial.accepted
     if trial.missing and len(shape) < _MOST_FIELDS:  # a field that only a run shows
@@ -124,6 +106,33 @@ def made(
     raise NoDocuments(
         f"no documents with {', '.join(shape) or 'no field'} are accepted ({reason:.200})"
     ) from trial.first
+
+
+def _search(
+    trial: _Trial,
+    others: Mapping[str, str],
+    right: Sequence[str],
+    order: Sequence[str],
+    changes: Sequence[tuple[str, str]],
+    depth: int,
+) -> None:
+    """Try every form of the answer; then the same behind each change of one field after which another thing is refused."""
+    errors = [trial.error({**others, **dict.fromkeys(right, form)}) for form in order]
+    if not depth or trial.ended:
+        return
+    # The rarest error first: the answer of that form has come further than the others.
+    for reached in sorted({*errors}, key=lambda error: (errors.count(error), errors.index(error)))[:2]:
+        answer = dict.fromkeys(right, order[errors.index(reached)])
+        new: dict[Any, tuple[str, str]] = {}
+        for path, form in changes:
+            new.setdefault(trial.error({**others, **answer, path: form}), (path, form))
+            if trial.ended:
+                return
+        for path, form in (new[error] for error in new if error not in errors):
+            left = [each for each in right if each != path]
+            _search(trial, {**others, path: form}, left, order, changes, depth - 1)
+            if trial.ended:
+                return
 
 
 class _Trial:
@@ -135,11 +144,18 @@ class _Trial:
         self.missing = ""
         """The name of a field that the documents lack."""
         self.first: Exception | None = None
+        self._tries = 0
+
+    @property
+    def ended(self) -> bool:
+        """True where documents are accepted, a field is missing, or enough was tried."""
+        return bool(self.accepted or self.missing or self._tries > _MOST_TRIES)
 
     def error(self, forms: Mapping[str, str]) -> str | None:
         """Return the error by which documents of these forms are refused; None where they, or others, are accepted."""
         if self.accepted:
             return None
+        self._tries += 1
         documents = [_document(self._shape, forms, number) for number in range(self._count)]
         try:
             self._accepts(documents)
@@ -272,7 +288,11 @@ def _of_template(template: str, shape: Shape) -> None:
         if isinstance(node, nodes.Name):
             return items.get(node.name, fields.get(node.name))
         if isinstance(node, nodes.Getattr):
-            return _part(place(node.node), node.attr)
+            below = place(node.node)
+            if node.attr in _METHODS_OF_LISTS and below is not None:
+                below.setdefault(_LIST, {})
+            method = any(hasattr(cls, node.attr) for cls in (str, list, dict))
+            return None if method else _part(below, node.attr)
         if isinstance(node, nodes.Getitem):
             key = node.arg.value if isinstance(node.arg, nodes.Const) else 0
             return _part(place(node.node), key)
@@ -293,12 +313,7 @@ def _part(shape: Shape | None, key: Any) -> Shape | None:
     if shape is None:
         return None
     if isinstance(key, str):
-        if key in _METHODS_OF_LISTS:
-            shape.setdefault(_LIST, {})
-            return None
-        if key in _METHODS_OF_MAPPINGS or hasattr(str, key) or _LIST in shape:
-            return None
-        return shape.setdefault(key, {})
+        return None if _LIST in shape else shape.setdefault(key, {})
     if shape and _LIST not in shape:
         return None
     return shape.setdefault(_LIST, {})

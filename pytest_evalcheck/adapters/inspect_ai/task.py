@@ -208,7 +208,7 @@ class Run:
         """Run the whole task over samples with ``mockllm/model``, which gives each of them its responses."""
         from inspect_ai import eval as evaluate
         from inspect_ai.dataset import MemoryDataset
-        from inspect_ai.model import ModelOutput, get_model
+        from inspect_ai.model import ModelOutput, ModelUsage, get_model
 
         answers = {
             _words(own): list(given) if isinstance(given, (list, tuple)) else given
@@ -220,7 +220,9 @@ class Run:
             given = next((each for words, each in answers.items() if words and words in text), "")
             if isinstance(given, BaseException):
                 raise given
-            return ModelOutput.from_content(MODEL, given[0] if isinstance(given, list) and given else "")
+            output = ModelOutput.from_content(MODEL, given[0] if isinstance(given, list) and given else "")
+            output.usage = ModelUsage()  # else tokens are counted, by a vocabulary from the network
+            return output
 
         task = copy.copy(self._task)
         task.dataset = MemoryDataset([_numbered(sample, place) for place, sample in enumerate(samples)])

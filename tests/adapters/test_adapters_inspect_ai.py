@@ -90,7 +90,7 @@ def test_a_name_that_leads_to_no_task(monkeypatch: pytest.MonkeyPatch) -> None:
     from pytest_evalcheck.adapters.inspect_ai import registry
 
     monkeypatch.setattr(registry, "_functions", lambda _: {"gsm8k": len})
-    with pytest.raises(UsageError, match="inspect_evals has no task 'gsm8'; did you mean gsm8k"):
+    with pytest.raises(UsageError, match="inspect_evals has no task 'gsm8'; did you mean 'gsm8k'"):
         registry.task("gsm8")
     monkeypatch.undo()
     with pytest.raises(UsageError, match="the tasks of nothing_of_this_name cannot be imported"):

@@ -11,6 +11,7 @@ import inspect
 import json
 import re
 import textwrap
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -19,10 +20,8 @@ Shape = dict[str, Any]
 
 _LIST = "[]"
 _METHODS_OF_LISTS = ("index", "append", "extend", "sort", "copy", "insert")
-_MOST_CHANGES, _MOST_TRIES, _MOST_FIELDS = 4, 600, 40
-"""Numbers of fields that get another form than a text, of forms of documents, and of fields."""
-_VALUES = re.compile(r"'[^']*'|\d+")
-"""What an error says of the values of a document."""
+_MOST_CHANGES, _MOST_FIELDS = 6, 40
+"""Numbers of fields that get another form than a text, and that documents have."""
 _WHOLE = re.compile(r"\s*(?:\{\{\s*)?([a-zA-Z_]\w*(?:\.[a-zA-Z_]\w*)*)\s*(?:\}\})?\s*")
 _NAMES = ("Ada", "Boris", "Clara", "David", "Emma", "Felix")
 _SURNAMES = ("Amber", "Brook", "Cliff", "Dale", "Elm", "Ford", "Glen", "Hill")
@@ -87,7 +86,7 @@ def made(
         constants: texts that some field may have to hold.
 
     Raises:
-        NoDocuments: where no form of documents is accepted; its cause is the first error.
+        NoDocuments: where no form of documents is accepted; its cause is the error of those that came furthest.
     """
     trial = _Trial(shape, accepts, count)
     leaves = [path for path in _leaves(shape) if _LIST not in path]
@@ -97,42 +96,25 @@ def made(
     others = dict.fromkeys((path for path in leaves if path not in right), _TEXT)
     forms = (*(f"constant:{each}" for each in constants), *list(_OTHERS)[1:])
     changes = [*((path, form) for form in forms for path in others), *((path, _NOTHING) for path in leaves)]
-    _search(trial, others, right, order, changes, _MOST_CHANGES)
+    for _ in range(_MOST_CHANGES):
+        places = {form: trial.place({**others, **dict.fromkeys(right, form)}) for form in order}
+        if trial.ended:
+            break
+        form = max(order, key=places.__getitem__)
+        answer = dict.fromkeys(right, form)
+        behind = {change: trial.place({**others, **answer, change[0]: change[1]}) for change in changes}
+        path, other = max(changes, key=behind.__getitem__, default=("", ""))
+        if trial.ended or not path or behind[path, other] <= places[form]:
+            break
+        others[path], right = other, [each for each in right if each != path]
     if trial.accepted:
         return trial.accepted
     if trial.missing and len(shape) < _MOST_FIELDS:  # a field that only a run shows
         return made({**shape, trial.missing: {}}, accepts, answers, count, first, constants)
-    reason = f"{type(trial.first).__name__}: {trial.first}" if trial.first else "it names no field"
+    reason = f"{type(trial.furthest).__name__}: {trial.furthest}" if trial.furthest else "it names no field"
     raise NoDocuments(
         f"no documents with {', '.join(shape) or 'no field'} are accepted ({reason:.200})"
-    ) from trial.first
-
-
-def _search(
-    trial: _Trial,
-    others: Mapping[str, str],
-    right: Sequence[str],
-    order: Sequence[str],
-    changes: Sequence[tuple[str, str]],
-    depth: int,
-) -> None:
-    """Try every form of the answer; then the same behind each change of one field after which another thing is refused."""
-    errors = [trial.error({**others, **dict.fromkeys(right, form)}) for form in order]
-    if not depth or trial.ended:
-        return
-    # The rarest error first: the answer of that form has come further than the others.
-    for reached in sorted({*errors}, key=lambda error: (errors.count(error), errors.index(error)))[:2]:
-        answer = dict.fromkeys(right, order[errors.index(reached)])
-        new: dict[Any, tuple[str, str]] = {}
-        for path, form in changes:
-            new.setdefault(trial.error({**others, **answer, path: form}), (path, form))
-            if trial.ended:
-                return
-        for path, form in (new[error] for error in new if error not in errors):
-            left = [each for each in right if each != path]
-            _search(trial, {**others, path: form}, left, order, changes, depth - 1)
-            if trial.ended:
-                return
+    ) from trial.furthest
 
 
 class _Trial:
@@ -143,30 +125,33 @@ class _Trial:
         self.accepted: list[Any] = []
         self.missing = ""
         """The name of a field that the documents lack."""
-        self.first: Exception | None = None
-        self._tries = 0
+        self.furthest: Exception | None = None
+        """The error of the documents that came furthest."""
+        self._place: tuple[int, ...] = ()
 
     @property
     def ended(self) -> bool:
-        """True where documents are accepted, a field is missing, or enough was tried."""
-        return bool(self.accepted or self.missing or self._tries > _MOST_TRIES)
+        """True where documents are accepted, or a field is missing."""
+        return bool(self.accepted or self.missing)
 
-    def error(self, forms: Mapping[str, str]) -> str | None:
-        """Return the error by which documents of these forms are refused; None where they, or others, are accepted."""
-        if self.accepted:
-            return None
-        self._tries += 1
+    def place(self, forms: Mapping[str, str]) -> tuple[int, ...]:
+        """Return where documents of these forms are refused: the lines of all calls, a later place being greater."""
+        if self.ended:
+            return ()
         documents = [_document(self._shape, forms, number) for number in range(self._count)]
         try:
             self._accepts(documents)
         except Exception as error:
-            self.first = self.first or error
             name = error.args[0] if isinstance(error, KeyError) and error.args else None
-            if isinstance(name, str) and name.isidentifier() and name not in self._shape:
+            # A value that is looked up in a table is no field.
+            if isinstance(name, str) and name.isidentifier() and name not in repr([self._shape, documents]):
                 self.missing = name
-            return _VALUES.sub("", f"{type(error).__name__}: {error}")[:120]
+            place = tuple(frame.lineno or 0 for frame in traceback.extract_tb(error.__traceback__))
+            if self.furthest is None or place > self._place:
+                self.furthest, self._place = error, place
+            return place
         self.accepted = documents
-        return None
+        return ()
 
 
 def constants_in(functions: Iterable[Any]) -> list[str]:

@@ -57,7 +57,7 @@ def test_the_fields_of_templates_and_of_functions() -> None:
         return document["passage"]["title"], document["options"][0]
 
     templates = [
-        "{{question.strip()}} {% for x in items %}{{x.name}}{% endfor %}",
+        "{{question[2:].strip()}} {% for x in items %}{{x.name}}{% endfor %}",
         "{{choices.label.index(key)}}",
         process,
     ]

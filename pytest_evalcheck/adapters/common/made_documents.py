@@ -278,6 +278,8 @@ def _of_template(template: str, shape: Shape) -> None:
                 below.setdefault(_LIST, {})
             method = any(hasattr(cls, node.attr) for cls in (str, list, dict))
             return None if method else _part(below, node.attr)
+        if isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Slice):
+            return None  # of a text, or of a list
         if isinstance(node, nodes.Getitem):
             key = node.arg.value if isinstance(node.arg, nodes.Const) else 0
             return _part(place(node.node), key)
@@ -335,7 +337,7 @@ def _of_function(function: Any, shape: Shape) -> None:
 def _place(node: ast.expr, bound: set[str], shape: Shape) -> Shape | None:
     if isinstance(node, ast.Name):
         return shape if node.id in bound else None
-    if isinstance(node, ast.Subscript):
+    if isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Slice):
         below = _place(node.value, bound, shape)
         key = node.slice.value if isinstance(node.slice, ast.Constant) else None
         if below is shape:

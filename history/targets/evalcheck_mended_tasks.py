@@ -42,7 +42,8 @@ for _row in NEWS:
 
 @ec.task(inputs=es.documents())
 def masakhanews():
-    return over("masakhanews_eng_prompt_1", NEWS)
+    accuracy = {"metric": "acc", "aggregation": "mean", "higher_is_better": True}
+    return over("masakhanews_eng_prompt_1", NEWS, metric_list=[accuracy])  # its f1 comes from a hub
 
 
 PASSAGES = [

@@ -52,11 +52,11 @@ def test_a_choice_is_asked_for_and_scored() -> None:
     assert made.response is not None
     assert made.requests is not None
     assert made.reordered is not None
-    assert (made.gold(sample), made.response(sample, 1)) == (1, "ANSWER: B")
+    assert (made.gold(sample), made.response(sample, 1)) == (["B"], "ANSWER: B")
     assert made.score(sample, ["ANSWER: B"]) == {"choice": 1.0}
     assert "A) Ada\nB) Boris\nC) Clara" in made.requests([sample])[0][0].text
     changed = made.reordered(sample, [1, 2, 0])
-    assert (changed.choices, changed.target) == (["Boris", "Clara", "Ada"], "A")
+    assert (changed.choices, changed.target) == (["Boris", "Clara", "Ada"], ["A"])
 
 
 def test_the_form_of_an_answer_is_that_of_the_pattern() -> None:
@@ -90,8 +90,8 @@ def test_a_name_that_leads_to_no_task(monkeypatch: pytest.MonkeyPatch) -> None:
     from pytest_evalcheck.adapters.inspect_ai import registry
 
     monkeypatch.setattr(registry, "_functions", lambda _: {"gsm8k": len})
-    with pytest.raises(UsageError, match="inspect_evals has no task 'gsm8'; did you mean gsm8k"):
+    with pytest.raises(UsageError, match="inspect_evals has no task 'gsm8'; did you mean 'gsm8k'"):
         registry.task("gsm8")
+    monkeypatch.undo()
     with pytest.raises(UsageError, match="the tasks of nothing_of_this_name cannot be imported"):
-        monkeypatch.undo()
         registry.task("nothing_of_this_name/gsm8k")

@@ -158,9 +158,9 @@ def test_names_that_lead_to_no_task(monkeypatch: pytest.MonkeyPatch) -> None:
     known = {name: _Entry(_Kind(kind)) for name, kind in kinds.items()}
     monkeypatch.setattr(registry, "_file_of", lambda _: None)
     monkeypatch.setattr(registry, "entries", lambda: known)
-    with pytest.raises(UsageError, match="lm_eval has no task 'gsm8k_cots'; did you mean gsm8k_cot"):
+    with pytest.raises(UsageError, match="lm_eval has no task 'gsm8k_cots'; did you mean 'gsm8k_cot'"):
         registry.task("gsm8k_cots")
-    with pytest.raises(UsageError, match="lm_eval has no task, group or tag 'math_word'; did you mean math_words"):
+    with pytest.raises(UsageError, match="lm_eval has no task, group or tag 'math_word'; did you mean 'math_words'"):
         registry.names_of("math_word")
     with pytest.raises(UsageError, match="math_words is a tag of several tasks: name one of them, such as gsm8k_cot"):
         registry.task("math_words")

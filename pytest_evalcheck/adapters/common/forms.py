@@ -59,9 +59,13 @@ def _part(code: Any, value: Any, in_group: bool, taken: bool) -> tuple[str, bool
     if code is codes.ASSERT:
         return _example(value[1], True)[0].replace(_HOLE, "."), False
     if code is codes.SUBPATTERN:
-        if value[0] is not None and not taken:
-            return _HOLE, True
-        return _example(value[3], in_group)
+        if value[0] is None or taken:
+            return _example(value[3], in_group)
+        if any(each in (codes.ASSERT, codes.BRANCH, codes.SUBPATTERN) for each, _ in value[3]):
+            text, there = _example(value[3], "SUBPATTERN" in repr(value[3]))
+            if there:
+                return text, True
+        return _HOLE, True
     if code is codes.BRANCH:
         return _example(value[1][0], in_group)
     if code in (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT):

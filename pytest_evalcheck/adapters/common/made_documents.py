@@ -11,6 +11,7 @@ import inspect
 import json
 import re
 import textwrap
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -19,11 +20,8 @@ Shape = dict[str, Any]
 
 _LIST = "[]"
 _METHODS_OF_LISTS = ("index", "append", "extend", "sort", "copy", "insert")
-_METHODS_OF_MAPPINGS = ("items", "keys", "values", "get")
-_MOST_CHANGES, _MOST_FIELDS = 4, 40
+_MOST_CHANGES, _MOST_FIELDS = 6, 40
 """Numbers of fields that get another form than a text, and that documents have."""
-_VALUES = re.compile(r"'[^']*'|\d+")
-"""What an error says of the values of a document."""
 _WHOLE = re.compile(r"\s*(?:\{\{\s*)?([a-zA-Z_]\w*(?:\.[a-zA-Z_]\w*)*)\s*(?:\}\})?\s*")
 _NAMES = ("Ada", "Boris", "Clara", "David", "Emma", "Felix")
 _SURNAMES = ("Amber", "Brook", "Cliff", "Dale", "Elm", "Ford", "Glen", "Hill")
@@ -88,7 +86,7 @@ def made(
         constants: texts that some field may have to hold.
 
     Raises:
-        NoDocuments: where no form of documents is accepted; its cause is the first error.
+        NoDocuments: where no form of documents is accepted; its cause is the error of those that came furthest.
     """
     trial = _Trial(shape, accepts, count)
     leaves = [path for path in _leaves(shape) if _LIST not in path]
@@ -99,31 +97,24 @@ def made(
     forms = (*(f"constant:{each}" for each in constants), *list(_OTHERS)[1:])
     changes = [*((path, form) for form in forms for path in others), *((path, _NOTHING) for path in leaves)]
     for _ in range(_MOST_CHANGES):
-        errors = [trial.error({**others, **dict.fromkeys(right, form)}) for form in order]
-        if None in errors or trial.missing:
+        places = {form: trial.place({**others, **dict.fromkeys(right, form)}) for form in order}
+        if trial.ended:
             break
-        # The rarest error first: the answer of that form has come further than the others.
-        for reached in sorted({*errors}, key=lambda error: (errors.count(error), errors.index(error)))[:2]:
-            right_forms = dict.fromkeys(right, order[errors.index(reached)])
-            better = (
-                (path, other)
-                for path, other in changes
-                if trial.error({**others, **right_forms, path: other}) != reached
-            )
-            path, other = next(better, ("", ""))
-            if path:
-                others[path], right = other, [each for each in right if each != path]
-                break
-        if not path or trial.accepted:
+        form = max(order, key=places.__getitem__)
+        answer = dict.fromkeys(right, form)
+        behind = {change: trial.place({**others, **answer, change[0]: change[1]}) for change in changes}
+        path, other = max(changes, key=behind.__getitem__, default=("", ""))
+        if trial.ended or not path or behind[path, other] <= places[form]:
             break
+        others[path], right = other, [each for each in right if each != path]
     if trial.accepted:
         return trial.accepted
     if trial.missing and len(shape) < _MOST_FIELDS:  # a field that only a run shows
         return made({**shape, trial.missing: {}}, accepts, answers, count, first, constants)
-    reason = f"{type(trial.first).__name__}: {trial.first}" if trial.first else "it names no field"
+    reason = f"{type(trial.furthest).__name__}: {trial.furthest}" if trial.furthest else "it names no field"
     raise NoDocuments(
         f"no documents with {', '.join(shape) or 'no field'} are accepted ({reason:.200})"
-    ) from trial.first
+    ) from trial.furthest
 
 
 class _Trial:
@@ -134,23 +125,33 @@ class _Trial:
         self.accepted: list[Any] = []
         self.missing = ""
         """The name of a field that the documents lack."""
-        self.first: Exception | None = None
+        self.furthest: Exception | None = None
+        """The error of the documents that came furthest."""
+        self._place: tuple[int, ...] = ()
 
-    def error(self, forms: Mapping[str, str]) -> str | None:
-        """Return the error by which documents of these forms are refused; None where they, or others, are accepted."""
-        if self.accepted:
-            return None
+    @property
+    def ended(self) -> bool:
+        """True where documents are accepted, or a field is missing."""
+        return bool(self.accepted or self.missing)
+
+    def place(self, forms: Mapping[str, str]) -> tuple[int, ...]:
+        """Return where documents of these forms are refused: the lines of all calls, a later place being greater."""
+        if self.ended:
+            return ()
         documents = [_document(self._shape, forms, number) for number in range(self._count)]
         try:
             self._accepts(documents)
         except Exception as error:
-            self.first = self.first or error
             name = error.args[0] if isinstance(error, KeyError) and error.args else None
-            if isinstance(name, str) and name.isidentifier() and name not in self._shape:
+            # A value that is looked up in a table is no field.
+            if isinstance(name, str) and name.isidentifier() and name not in repr([self._shape, documents]):
                 self.missing = name
-            return _VALUES.sub("", f"{type(error).__name__}: {error}")[:120]
+            place = tuple(frame.lineno or 0 for frame in traceback.extract_tb(error.__traceback__))
+            if self.furthest is None or place > self._place:
+                self.furthest, self._place = error, place
+            return place
         self.accepted = documents
-        return None
+        return ()
 
 
 def constants_in(functions: Iterable[Any]) -> list[str]:
@@ -272,7 +273,13 @@ def _of_template(template: str, shape: Shape) -> None:
         if isinstance(node, nodes.Name):
             return items.get(node.name, fields.get(node.name))
         if isinstance(node, nodes.Getattr):
-            return _part(place(node.node), node.attr)
+            below = place(node.node)
+            if node.attr in _METHODS_OF_LISTS and below is not None:
+                below.setdefault(_LIST, {})
+            method = any(hasattr(cls, node.attr) for cls in (str, list, dict))
+            return None if method else _part(below, node.attr)
+        if isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Slice):
+            return None  # of a text, or of a list
         if isinstance(node, nodes.Getitem):
             key = node.arg.value if isinstance(node.arg, nodes.Const) else 0
             return _part(place(node.node), key)
@@ -293,12 +300,7 @@ def _part(shape: Shape | None, key: Any) -> Shape | None:
     if shape is None:
         return None
     if isinstance(key, str):
-        if key in _METHODS_OF_LISTS:
-            shape.setdefault(_LIST, {})
-            return None
-        if key in _METHODS_OF_MAPPINGS or hasattr(str, key) or _LIST in shape:
-            return None
-        return shape.setdefault(key, {})
+        return None if _LIST in shape else shape.setdefault(key, {})
     if shape and _LIST not in shape:
         return None
     return shape.setdefault(_LIST, {})
@@ -335,7 +337,7 @@ def _of_function(function: Any, shape: Shape) -> None:
 def _place(node: ast.expr, bound: set[str], shape: Shape) -> Shape | None:
     if isinstance(node, ast.Name):
         return shape if node.id in bound else None
-    if isinstance(node, ast.Subscript):
+    if isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Slice):
         below = _place(node.value, bound, shape)
         key = node.slice.value if isinstance(node.slice, ast.Constant) else None
         if below is shape:

@@ -123,8 +123,7 @@ def _require_usable(task: Any) -> None:
         raise ValueError("the data set has no sample")
     for sample in [each for each in run.documents[:2] if each.target]:
         try:
-            right = run.gold(sample)
-            marks = run.marks(sample, [run.response(sample, right if isinstance(right, int) else right[0])])
+            marks = run.marks(sample, [run.response(sample, run.gold(sample)[0])])
         except NotApplicable:
             continue
         if marks and 1 not in marks.values():

@@ -83,30 +83,33 @@ class Run:
         """Return the texts of the choices."""
         return list(sample.choices or [])
 
-    def gold(self, sample: Any) -> Any:
-        """Return the right answers: texts, or the index of the one right choice."""
+    def gold(self, sample: Any) -> list[str]:
+        """Return the right answers; for choices one, the letters of all that are right."""
         targets = [sample.target] if isinstance(sample.target, str) else list(sample.target)
         if not sample.choices:
             return targets
-        letters = [chr(ord("A") + place) for place in range(len(sample.choices))]
-        if len(targets) == 1 and targets[0] in letters:
-            return letters.index(targets[0])
-        raise NotApplicable(f"the target {sample.target!r} is not one letter of a choice: give ec.Task(gold=...)")
+        letters = [letter for target in targets for letter in target if letter not in ", "]
+        if all(letter in _letters(sample) for letter in letters):
+            return [", ".join(letters)]
+        raise NotApplicable(
+            f"the target {sample.target!r} has other words than letters of choices: give ec.Task(gold=...)"
+        )
 
     def reordered(self, sample: Any, order: Sequence[int]) -> Any:
         """Return the sample with its choices in another order, and its target moved along."""
-        right = self.gold(sample)
+        letters = _letters(sample)
+        moved = {letters[place]: letters[new] for new, place in enumerate(order)}
         changed = copy.deepcopy(sample)
         changed.choices = [sample.choices[place] for place in order]
-        changed.target = chr(ord("A") + list(order).index(right))
+        (right,) = self.gold(sample)
+        changed.target = [moved[letter] for letter in right.split(", ")]
         return changed
 
     def response(self, sample: Any, answer: Any) -> str:
         """Return the text by which a model gives an answer: a form that the scorers accept from the right one."""
-        text = chr(ord("A") + answer) if isinstance(answer, int) else str(answer)
+        text = _letters(sample)[answer] if isinstance(answer, int) else str(answer)
         if self._form is None:
-            right = self.gold(sample)
-            right = chr(ord("A") + right) if isinstance(right, int) else right[0]
+            right, *_ = self.gold(sample)
             forms = ("ANSWER: {}",) if sample.choices else (*self._forms_of_patterns(right), *FORMS)
             self._form = best_form(forms, lambda form: self.marks(sample, [filled(form, right)]))
         return filled(self._form, text)
@@ -121,8 +124,7 @@ class Run:
     def _exact(self) -> tuple[str, ...]:
         found: list[str] = []
         for sample in [each for each in self.documents[:3] if each.target][:2]:
-            right = self.gold(sample)
-            answer = self.response(sample, right if isinstance(right, int) else right[0])
+            answer = self.response(sample, self.gold(sample)[0])
             found += exact_marks([answer], lambda text, sample=sample: self.marks(sample, [text]))  # type: ignore[misc]
         return tuple(dict.fromkeys(found))
 
@@ -208,7 +210,7 @@ class Run:
         """Run the whole task over samples with ``mockllm/model``, which gives each of them its responses."""
         from inspect_ai import eval as evaluate
         from inspect_ai.dataset import MemoryDataset
-        from inspect_ai.model import ModelOutput, get_model
+        from inspect_ai.model import ModelOutput, ModelUsage, get_model
 
         answers = {
             _words(own): list(given) if isinstance(given, (list, tuple)) else given
@@ -220,7 +222,9 @@ class Run:
             given = next((each for words, each in answers.items() if words and words in text), "")
             if isinstance(given, BaseException):
                 raise given
-            return ModelOutput.from_content(MODEL, given[0] if isinstance(given, list) and given else "")
+            output = ModelOutput.from_content(MODEL, given[0] if isinstance(given, list) and given else "")
+            output.usage = ModelUsage()  # else tokens are counted, by a vocabulary from the network
+            return output
 
         task = copy.copy(self._task)
         task.dataset = MemoryDataset([_numbered(sample, place) for place, sample in enumerate(samples)])
@@ -241,6 +245,10 @@ class Run:
         failed = len(samples) - log.results.completed_samples
         scored, unscored = counted.scored_samples or 0, counted.unscored_samples or 0
         return Tally(asked=len(samples), scored=scored, unscored=unscored, failed=failed, value=values)
+
+
+def _letters(sample: Any) -> list[str]:
+    return [chr(ord("A") + place) for place in range(len(sample.choices))]
 
 
 def _numbered(sample: Any, place: int) -> Any:

@@ -69,7 +69,7 @@ class Rewritten(SamplesAndPlan):
     @classmethod
     def first_plans(cls, inputs: SampleStrategy, n: int) -> Plans:
         """Each rewriting alone, of several documents: it need not apply to the first."""
-        return [(inputs.fixed(2 * n), [name]) for name in cls.known(inputs)] or [(1, [])]
+        return [(inputs.fixed(n + 1), [name]) for name in cls.known(inputs)] or [(1, [])]
 
 
 class RewrittenNotation(Rewritten):

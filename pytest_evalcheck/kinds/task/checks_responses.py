@@ -67,18 +67,23 @@ def a_response_ends_at_its_own_stop_sequences(task: TaskSubject, case: OneOfSeve
 def the_ids_of_a_continuation_are_those_of_the_whole_text(task: TaskSubject, case: Cut) -> None:
     """The ids of a prompt and of its continuation together are the ids of the whole text, wherever it is divided.
 
+    A text with special tokens, such as one in a chat template, is divided where the task divides it, and nowhere else.
+
     Why: a model has never read the other ids; their log-likelihood is that of a text nobody writes.
     Usual cause: both parts are encoded alone, so that a space or a syllable at the division gets other ids; a space
     before the continuation is lost or doubled.
     Fix: encode the whole text, and count the ids that its prompt has: `whole[len(prompt_ids):]`.
     """
     task.needs("requests", "encode")
-    inconclusive("no request has a continuation")
+    inconclusive("no request has a continuation that can be divided so")
+    special = getattr(task.record.tokenizer, "all_special_tokens", None) or ()
     for document in task.those(case.samples):
         for request in task.own_requests(document):
             if request.continuation is None:
                 continue
             text, place = request.prompt + request.continuation, len(request.prompt)
+            if case.share is not None and any(token in text for token in special):
+                continue
             if case.share is not None:
                 place = round(case.share * len(text))
             parts = replace(request, prompt=text[:place], continuation=text[place:])

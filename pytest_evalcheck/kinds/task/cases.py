@@ -50,7 +50,7 @@ class Rewritten(SamplesAndPlan):
 
     MOST = 1
     OF: ClassVar[tuple[str, ...]] = ()
-    """What is rewritten, see `Rewriting.of`."""
+    """The parts of a response that are rewritten, see `Rewriting.of`."""
     CONDITIONS: ClassVar[Conditions] = {"a rewriting": lambda case: bool(case.names)}
 
     @classmethod

@@ -29,8 +29,8 @@ class Rewriting:
     rewrite: Callable[[str], str | None]
     """From the text of an answer, or of a whole response, to an equal one; None where it has no such form."""
     of: Literal["notation", "answer", "response"] = "answer"
-    """The part that is rewritten: the notation of a value (``29.0``), what stands around the answer (``**29**``), or around the
-    whole response, such as thoughts before it."""
+    """The part that is rewritten: the notation of a value (``29.0``), or what stands around the answer (``**29**``) or
+    around the whole response, such as thoughts before it."""
 
 
 def _number_rewriting(rewrite: Callable[[str], str | None]) -> Rewriting:

@@ -29,15 +29,15 @@ class Rewriting:
     rewrite: Callable[[str], str | None]
     """From the text of an answer, or of a whole response, to an equal one; None where it has no such form."""
     of: Literal["notation", "answer", "response"] = "answer"
-    """What is rewritten: the notation of a value (``29.0``), what stands around the answer (``**29**``), or around the
-    whole response, such as thoughts before it."""
+    """The part that is rewritten: the notation of a value (``29.0``), or what stands around the answer (``**29**``) or
+    around the whole response, such as thoughts before it."""
 
 
-def _of_number(rewrite: Callable[[str], str | None]) -> Rewriting:
+def _number_rewriting(rewrite: Callable[[str], str | None]) -> Rewriting:
     return Rewriting(lambda text: rewrite(text) if _NUMBER.fullmatch(text) else None, "notation")
 
 
-def _of_words(rewrite: Callable[[str], str]) -> Rewriting:
+def _case_rewriting(rewrite: Callable[[str], str]) -> Rewriting:
     def changed(text: str) -> str | None:
         other = rewrite(text)
         # A program or a formula is another one in letters of another case.
@@ -47,13 +47,13 @@ def _of_words(rewrite: Callable[[str], str]) -> Rewriting:
 
 
 REWRITINGS: Mapping[str, Rewriting] = {
-    "decimal": _of_number(lambda text: None if "." in text else f"{text}.0"),
-    "cents": _of_number(lambda text: None if "." in text else f"{text}.00"),
-    "thousands": _of_number(lambda text: _grouped(text) if _grouped(text) != text else None),
-    "no thousands": _of_number(lambda text: text.replace(",", "") if "," in text else None),
-    "dollars": _of_number(lambda text: f"-${text[1:]}" if text.startswith("-") else f"${text}"),
-    "lower case": _of_words(str.lower),
-    "upper case": _of_words(str.upper),
+    "decimal": _number_rewriting(lambda text: None if "." in text else f"{text}.0"),
+    "cents": _number_rewriting(lambda text: None if "." in text else f"{text}.00"),
+    "thousands": _number_rewriting(lambda text: _grouped(text) if _grouped(text) != text else None),
+    "no thousands": _number_rewriting(lambda text: text.replace(",", "") if "," in text else None),
+    "dollars": _number_rewriting(lambda text: f"-${text[1:]}" if text.startswith("-") else f"${text}"),
+    "lower case": _case_rewriting(str.lower),
+    "upper case": _case_rewriting(str.upper),
     "spaces": Rewriting(lambda text: f" {text} "),
     "parentheses": Rewriting(lambda text: f"({text})" if _LETTER.fullmatch(text) else None),
     "full stop": Rewriting(lambda text: f"{text}." if text[-1:].isalnum() else None),

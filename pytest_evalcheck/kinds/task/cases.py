@@ -50,7 +50,7 @@ class Rewritten(SamplesAndPlan):
 
     MOST = 1
     OF: ClassVar[tuple[str, ...]] = ()
-    """What is rewritten, see `Rewriting.of`."""
+    """The parts of a response that are rewritten, see `Rewriting.of`."""
     CONDITIONS: ClassVar[Conditions] = {"a rewriting": lambda case: bool(case.names)}
 
     @classmethod
@@ -69,7 +69,7 @@ class Rewritten(SamplesAndPlan):
     @classmethod
     def first_plans(cls, inputs: SampleStrategy, n: int) -> Plans:
         """Each rewriting alone, of several documents: it need not apply to the first."""
-        return [(inputs.fixed(2 * n), [name]) for name in cls.known(inputs)] or [(1, [])]
+        return [(inputs.fixed(n + 1), [name]) for name in cls.known(inputs)] or [(1, [])]
 
 
 class RewrittenNotation(Rewritten):

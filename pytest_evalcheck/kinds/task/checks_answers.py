@@ -32,7 +32,9 @@ def the_right_answer_gets_the_full_mark(task: TaskSubject, case: ManyDocuments) 
     Fix: `assert score(document, [gold(document)]) == 1` for every document, in a test of the task.
     """
     task.needs("gold", "score")
-    answers = [(document, answer) for document in task.those(case.samples) for answer in task.gold(document)]
+    answers = [
+        (document, answer) for document in task.distinct_documents(case.samples) for answer in task.gold(document)
+    ]
     if not answers:
         inconclusive("these documents have no right answer")
     for document, answer in answers:
@@ -77,7 +79,7 @@ def a_wrong_answer_does_not_get_the_full_mark(task: TaskSubject, case: SomeDocum
     Fix: `pytest_evalcheck.fixes.tasks.gives_answer` compares the whole answer.
     """
     task.needs("gold", "score")
-    for document in task.those(case.samples):
+    for document in task.distinct_documents(case.samples):
         right = {_plain(answer) for answer in task.gold(document)}
         for wrong in _wrong(task, document, case.samples) if right else ():
             if _plain(wrong) not in right:
@@ -94,7 +96,7 @@ def no_answer_does_not_get_the_full_mark(task: TaskSubject, case: SomeDocuments)
     Fix: `if not answer: return 0.0`, before anything is compared.
     """
     task.needs("gold", "score")
-    for document in task.those(case.samples):
+    for document in task.distinct_documents(case.samples):
         answers = [_plain(answer) for answer in task.gold(document)]
         if not answers or not task.generates(document):
             inconclusive("the document has no right answer, or no request generates a text")
@@ -111,7 +113,7 @@ def _expect_rewritten(task: TaskSubject, case: Rewritten) -> None:
     if not case.names:
         raise NotApplicable("every such rewriting is declared to be another answer")
     inconclusive("no right answer can be rewritten so, or no request generates a text")
-    for document in task.those(case.samples):
+    for document in task.distinct_documents(case.samples):
         stops = {stop for request in task.own_requests(document) for stop in request.stops}
         for answer in task.gold(document):
             text = task.rewritten(document, answer, case.names)

@@ -88,7 +88,7 @@ def the_prompt_has_the_question_and_all_fields(task: TaskSubject, case: SomeDocu
     record = task.needs("requests")
     if record.question is None and record.choices is None and not record.fields:
         raise NotApplicable("the task has no question and no fields: give ec.Task(question=...)")
-    for document in task.those(case.samples):
+    for document in task.distinct_documents(case.samples):
         text, shown = _text(task, document), f"document: {show(document)}"
         asked = None if record.question is None else task.call("question", document)
         whole = not isinstance(asked, str) or _words(asked) in _words(text)
@@ -115,7 +115,7 @@ def the_prompt_does_not_have_the_answer(task: TaskSubject, case: SomeDocuments) 
     """
     task.needs("requests")
     inconclusive("the task has no shots, and no field of a document is its right answer")
-    for document in task.those(case.samples):
+    for document in task.distinct_documents(case.samples):
         if task.record.shots is not None:
             shots = task.call("shots", document)
             among = not isinstance(shots, Raised) and any(shot == document for shot in shots)
@@ -135,7 +135,7 @@ def the_requests_of_a_document_do_not_depend_on_others(task: TaskSubject, case: 
     are shuffled so.
     Fix: `pytest_evalcheck.fixes.tasks.shots_of`, or a generator for each document: `random.Random(document_id)`.
     """
-    documents = task.those(case.samples)
+    documents = task.distinct_documents(case.samples)
     expected = task.requests(documents)
     own = documents[min(case.index, len(documents) - 1)]
     if isinstance(expected, Raised) or len(documents) < 2:
@@ -189,7 +189,7 @@ def _requests(task: TaskSubject, samples: Sequence[Any]) -> list[Request]:
     Raises:
         NotApplicable: where they cannot be built.
     """
-    found = task.requests(task.those(samples))
+    found = task.requests(task.distinct_documents(samples))
     if isinstance(found, Raised):
         raise NotApplicable(f"the requests cannot be built: {found}")
     return [request for own in found for request in own]

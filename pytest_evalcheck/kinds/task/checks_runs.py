@@ -20,7 +20,7 @@ def a_task_gives_the_same_requests_again(task: TaskSubject, case: SomeDocuments)
     Usual cause: shots or choices from a generator of random numbers that nobody seeds.
     Fix: `pytest_evalcheck.fixes.tasks.shots_of`, or a generator for each document: `random.Random(document_id)`.
     """
-    documents = task.those(case.samples)
+    documents = task.distinct_documents(case.samples)
     first = task.requests(documents)
     expect(task.requests(documents)).equals(first, about="the requests of a task asked again", id="again")
     for draw in range(1, 5):
@@ -44,7 +44,7 @@ def a_task_gives_the_same_requests_in_another_process(task: TaskSubject, case: F
 
 @check("EC718", conditions=("one failing document", "no failing document"))
 def every_document_is_accounted_for(task: TaskSubject, case: FailingDocument) -> None:
-    """Of the documents that a run was asked for it reports all: those scored, those without a score, those that failed.
+    """A run reports every document that it was asked for: as scored, as one without a score, or as one that failed.
 
     The value is the mean mark of those that it says are scored. A run may also end with the error of a document.
 
@@ -53,7 +53,7 @@ def every_document_is_accounted_for(task: TaskSubject, case: FailingDocument) ->
     Fix: report the numbers beside the value: `asked`, `scored`, `unscored`, `failed`, and count a failure as 0.
     """
     task.needs("tally", "gold")
-    documents, failing = task.those(case.samples), case.index
+    documents, failing = task.distinct_documents(case.samples), case.index
     responses = [_answered(task, document, place) for place, document in enumerate(documents)]
     if failing is not None:
         responses[failing % len(documents)] = OSError("planted: no response")

@@ -63,7 +63,7 @@ class TaskSubject(Subject):
         """Return a new copy of the document of a sample: an index, or a document itself."""
         return copy.deepcopy(self.documents[row % len(self.documents)] if isinstance(row, int) else row)
 
-    def those(self, rows: Rows) -> list[Document]:
+    def distinct_documents(self, rows: Rows) -> list[Document]:
         """Return the different documents of samples."""
         found = {repr(document): document for document in map(self.document, rows)}
         return list(found.values())
@@ -125,7 +125,7 @@ class TaskSubject(Subject):
         Raises:
             NotApplicable: where the requests cannot be built.
         """
-        found = self.requests(self.those(rows))
+        found = self.requests(self.distinct_documents(rows))
         if isinstance(found, Raised):
             raise NotApplicable(f"the requests cannot be built: {found}")
         return [[[each.text, each.continuation, list(each.stops), each.max_tokens] for each in own] for own in found]
@@ -230,7 +230,7 @@ class TaskSubject(Subject):
         Raises:
             NotApplicable: where the record has neither.
         """
-        documents = self.those(rows)
+        documents = self.distinct_documents(rows)
         if self.record.requests is not None:
             requests = self.requests(documents)
             if isinstance(requests, Raised):

@@ -285,6 +285,23 @@ def model(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def engines(session: nox.Session) -> None:
+    """Engines around a real language model: vLLM in this process and as a server, and transformers as a server.
+
+    Without what vLLM requires, which would be builds for a GPU: constraints-engines.txt has all of it. Words behind
+    ``--`` are options of pytest, such as ``-k bfloat16``.
+    """
+    session.install("--no-deps", "-r", "constraints-engines.txt")
+    session.install("--no-deps", "-e", ".")
+    place = str(Path(session.create_tmp()).resolve() / "model")  # another release of transformers saves it otherwise
+    environment = {"OMP_NUM_THREADS": "2", "HF_HUB_OFFLINE": "1", "EVALCHECK_MODEL_CACHE": place}
+    session.run("python", "fixtures/targets/_smollm2.py", env=environment, silent=True)
+    run = ("python", "-W", "ignore", "-m", "pytest", "--evalcheck", "-q", "--evalcheck-effort=quick")
+    targets = ("--evalcheck-device=cpu", "fixtures/targets/evalcheck_engines.py")
+    session.run(*run, *targets, *session.posargs, env=environment)
+
+
+@nox.session(default=False)
 def wheel(session: nox.Session) -> None:
     """The README's targets where nothing else is: the wheel in an environment and a folder outside of the clone.
 

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parent.parent
 BUDGETS = Path(__file__).with_suffix(".toml")
 ROOMS = ("checks", "kinds", "subjects", "strategies/cases")
 """The folders of checks, subjects and cases, in the layout of today and in the one before it."""
-KINDS = ("metric", "wrapper", "decoder", "scorer", "loop", "task", "device")
+KINDS = ("metric", "wrapper", "decoder", "scorer", "loop", "task", "engine", "device")
 
 
 def imports(path: Path, package: Path) -> set[Path]:

@@ -18,6 +18,7 @@ SECTIONS = {
     "Wrapper": ec.Wrapper,
     "Scorer": ec.Scorer,
     "Decoder": ec.Decoder,
+    "Engine": ec.Engine,
     "Loop": ec.Loop,
     "Task": ec.Task,
 }
@@ -95,7 +96,7 @@ def test_a_check_is_not_applicable_without_the_field(record: str, names: list[st
             return without_fields(ec.Metric.of(thing) if twin.kind == "metric" else thing, names)
 
         keywords = {"reference": twin.reference} if twin.reference else {}
-        return getattr(ec, twin.kind)(inputs=twin.inputs, **keywords)(factory)
+        return ec.target(twin.kind, inputs=twin.inputs, **keywords)(factory)
 
     cells = [cell for twin in twins for cell in ec.run(lacking(twin), device, select=code, effort="quick").cells]
     assert {cell.outcome for cell in cells} == {"not applicable"}

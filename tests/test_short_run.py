@@ -48,4 +48,4 @@ def test_it_has_every_library_and_every_kind(cells: list[tuple[str, str, str]]) 
     assert [library for library in LIBRARIES if not any(library in file for file in files)] == []
     kinds = {check.name: check.kinds for check in shipped()}
     only = {kinds[check][0] for _, _, check in cells if len(kinds[check]) == 1}
-    assert only == {"decoder", "loop", "metric", "scorer", "task", "wrapper"}
+    assert only == {"decoder", "engine", "loop", "metric", "scorer", "task", "wrapper"}

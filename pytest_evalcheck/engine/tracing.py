@@ -67,7 +67,7 @@ def trace_target(target: Target, count: int, name: str = "") -> Trace:
     return Trace(name or target.name, {**facts, **_facts(subject)}, documents)
 
 
-def _of_engine(subject: EngineSubject, rows: list[Any]) -> Documents:
+def _engine_documents(subject: EngineSubject, rows: list[Any]) -> Documents:
     found = []
     engine = subject.engine()
     for prompt in subject.prompts(rows):
@@ -79,7 +79,7 @@ def _of_engine(subject: EngineSubject, rows: list[Any]) -> Documents:
     return found
 
 
-def _of_decoder(subject: DecoderSubject, rows: list[Any]) -> Documents:
+def _decoder_documents(subject: DecoderSubject, rows: list[Any]) -> Documents:
     found = []
     for prompt in subject.prompts(rows):
         decoder = next(subject.precisions())
@@ -91,7 +91,7 @@ def _of_decoder(subject: DecoderSubject, rows: list[Any]) -> Documents:
     return found
 
 
-def _of_loop(subject: LoopSubject, rows: list[Any]) -> Documents:
+def _loop_documents(subject: LoopSubject, rows: list[Any]) -> Documents:
     records = dict(_required(subject.records(rows)))
     return [_named(records.get(index, {})) for index in range(len(rows))]
 
@@ -104,15 +104,15 @@ def _named(record: Mapping[str, Any]) -> dict[str, Any]:
     return {**steps, "score": score}
 
 
-def _of_scorer(subject: ScorerSubject, rows: list[Any]) -> Documents:
+def _scorer_documents(subject: ScorerSubject, rows: list[Any]) -> Documents:
     return [{"score": _plain(score)} for score in _required(subject.scores(rows))]
 
 
 _TRACED: Mapping[str, Callable[[Any, list[Any]], Documents]] = {
-    "decoder": _of_decoder,
-    "engine": _of_engine,
-    "loop": _of_loop,
-    "scorer": _of_scorer,
+    "decoder": _decoder_documents,
+    "engine": _engine_documents,
+    "loop": _loop_documents,
+    "scorer": _scorer_documents,
 }
 
 

@@ -95,7 +95,7 @@ class TraceComparison:
             for step in common:
                 apart = _distance(one, other, step)
                 drift[step] = max(drift.get(step, 0.0), apart) if math.isfinite(apart) else drift.get(step, 0.0)
-            parted = [step for step in common if not _same(one, other, step, tolerance)]
+            parted = [step for step in common if not _agree(one, other, step, tolerance)]
             if parted:
                 step = parted[0]
                 found.append(DocumentDifference(index, step, one[step], other[step], common[-1] == parted[-1]))
@@ -188,7 +188,7 @@ def _row(tag: str, cells: Sequence[str]) -> str:
     return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag[:2]}>" for cell in cells) + "</tr>\n"
 
 
-def _same(one: Mapping[str, Any], other: Mapping[str, Any], step: str, tolerance: float) -> bool:
+def _agree(one: Mapping[str, Any], other: Mapping[str, Any], step: str, tolerance: float) -> bool:
     if step in ("logits", "log-probabilities"):
         return _distance(one, other, step) <= tolerance
     return bool(one[step] == other[step] or str(one[step]) == str(other[step]))  # NaN is NaN

@@ -33,6 +33,7 @@ _MODELS = {
 }
 BY_KIND: dict[str, dict[str, SampleStrategy]] = {
     "decoder": {"prompts": es.prompts(vocab=9)},
+    "engine": {"prompts": es.prompts(vocab=9), "text_prompts": es.text_prompts()},
     "loop": _MODELS,
     "metric": {
         "answers": es.answers(),

@@ -22,7 +22,7 @@ from pytest_evalcheck.reports.case_codec import case_fields, is_plain
 from pytest_evalcheck.strategies.samples import SampleStrategy
 from pytest_evalcheck.targets.device_spec import torch_name
 
-KINDS = ("scorer", "loop", "decoder", "task")
+KINDS = ("scorer", "loop", "decoder", "engine", "task")
 INPUTS: dict[str, dict[str, SampleStrategy]] = {
     "scorer": {
         "one response": es.responses(),
@@ -44,6 +44,7 @@ INPUTS: dict[str, dict[str, SampleStrategy]] = {
     },
     "task": {"documents": es.documents()},
 }
+INPUTS["engine"] = {**INPUTS["decoder"], "texts": es.text_prompts()}
 UNREACHED: dict[tuple[str, str], set[str]] = {
     # Where six samples are the fewest, no data set is smaller.
     ("EC501", "two at least"): {"a single sample"},

@@ -108,7 +108,7 @@ class TestEntryPoints:
             pytest.param(
                 TOY.replace("EVERYTHING = [a_sampler_returns_as_many_as_asked, SAMPLER]", "")
                 + "thing = a_sampler_returns_as_many_as_asked",
-                ["TOY101", "for the kind 'sampler', which does not exist", "expected one of decoder, loop"],
+                ["TOY101", "for the kind 'sampler', which does not exist", "expected one of decoder, engine, loop"],
                 id="a kind that is not there",
             ),
             pytest.param(

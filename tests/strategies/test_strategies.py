@@ -163,7 +163,7 @@ def test_bulk_rows_are_repeatable_and_follow_their_parameters(inputs: SampleStra
 def _inputs(made: Any) -> SampleStrategy:
     if "wrapper" in made.kinds:
         return es.causal_lm(vocab=5)
-    if "decoder" in made.kinds:
+    if {"decoder", "engine"} & set(made.kinds):
         return es.prompts(vocab=9)
     if "loop" in made.kinds:
         return es.tabular(features=2, classes=3)

@@ -84,6 +84,7 @@ def _short(name: Any) -> str:
 
 def _fields(sample: Mapping[str, Any]) -> dict[str, Any]:
     numbers = {f"{name}, {sample['filter']}": sample[name] for name in sample["metrics"]}
-    arguments = [tuple(request) for request in sample.get("arguments", ())]
-    asked = {"prompt": [request[0] for request in arguments], "parameters": [request[1:] for request in arguments]}
+    given = [tuple(request) for request in sample.get("arguments", ())]
+    texts = [[part for part in request if isinstance(part, str)] for request in given]
+    asked = {"prompt": texts, "parameters": [[p for p in request if isinstance(p, Mapping)] for request in given]}
     return {**asked, "responses": sample["filtered_resps"], **numbers}

@@ -81,7 +81,9 @@ class Client:
                     break
                 if data:
                     count += 1
-                    yield self._parsed(data)
+                    event = self._parsed(data)
+                    ended = ended or _finishes(event)  # some servers end without [DONE]
+                    yield event
         if not ended:
             raise EngineError(f"{self._place(path)}: the stream ended after {count} events without 'data: [DONE]'")
 
@@ -150,6 +152,15 @@ class Client:
         """A text of the server without the key, which an error page may repeat."""
         secret = os.environ.get(self.key, "") if self.key else ""
         return text.replace(secret, "***") if secret else text
+
+
+def _finishes(event: Any) -> bool:
+    choices = event.get("choices") if isinstance(event, Mapping) else None
+    return (
+        isinstance(choices, list)
+        and bool(choices)
+        and all(isinstance(one, Mapping) and one.get("finish_reason") for one in choices)
+    )
 
 
 def _message(text: str) -> str:

@@ -32,6 +32,8 @@ class Endpoint:
     """The address with its version, such as ``http://127.0.0.1:8000/v1``."""
     model: str = ""
     """The name of the model; by default the only one that the server has."""
+    listed: bool = True
+    """True if ``/models`` lists the model; False for a server that loads any model by its name."""
     key: str = ""
     """The name of the environment variable that holds the key."""
     timeout: float = 60.0
@@ -69,7 +71,7 @@ class Endpoint:
         Raises:
             EngineError: where it is not there, or has other models.
         """
-        return _name(self.client(), self.model, os.getpid())
+        return self.model if self.model and not self.listed else _name(self.client(), self.model, os.getpid())
 
     def complete(self, prompts: Sequence[Prompt], parameters: Parameters) -> list[list[Completion]]:
         """The answers of prompts, see `Engine`."""

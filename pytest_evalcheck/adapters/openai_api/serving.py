@@ -47,6 +47,7 @@ def serving(
     health: str = "/v1/models",
     timeout: float = 120.0,
     environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
 ) -> Iterator[str]:
     """Start a server, and yield its address, ``http://127.0.0.1:PORT``, once it answers; end it after the block.
 
@@ -55,14 +56,15 @@ def serving(
         health: the path that answers when the server is ready.
         timeout: seconds until then.
         environment: the variables of the server; by default those of this process.
+        folder: the folder that it runs in; by default that of this process.
 
     Raises:
         EngineError: where the server ends or does not answer in time, with the last lines that it printed.
     """
     port, owner = _free_port(), os.getpid()
     url = f"http://127.0.0.1:{port}"
-    with tempfile.TemporaryDirectory() as folder:
-        log = Path(folder) / "server.log"
+    with tempfile.TemporaryDirectory() as logs:
+        log = Path(logs) / "server.log"
         words = [word.replace("{port}", str(port)) for word in command]
         with log.open("wb") as output:
             watcher = subprocess.Popen(
@@ -71,6 +73,7 @@ def serving(
                 stdout=output,
                 stderr=output,
                 env=None if environment is None else dict(environment),
+                cwd=folder,
                 start_new_session=True,
             )
         try:

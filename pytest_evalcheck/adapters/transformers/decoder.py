@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from pytest_evalcheck.adapters.transformers import conventions, sampling
 from pytest_evalcheck.errors import nearest
 from pytest_evalcheck.expectations.call_log import called
+from pytest_evalcheck.kinds.common.convention import Convention
 from pytest_evalcheck.kinds.decoder.record import Decoder, truncate_at_stop
 from pytest_evalcheck.strategies.samples import Side, padded
 
@@ -43,6 +44,10 @@ Windows, chunks and recurrent states are layers of a dynamic or static cache: th
 ``plain`` is a dynamic one without a config, ``recording`` one that can be cropped beyond its window, as assisted
 decoding asks for it; ``fp8``, ``hqq`` and ``quanto`` are quantised, ``held`` is the one that the model creates itself.
 """
+_CANDIDATES = (
+    '"Generates sequences of token ids for models with a language modeling head using **greedy decoding** or '
+    '**sample** (depending on `do_sample`), assisted by candidate sequences." (GenerationMixin._assisted_decoding)'
+)
 
 
 def record(made: Any) -> Decoder:
@@ -197,6 +202,28 @@ def generated(
     start = width if side == "left" else 1
     # After the first stop token of a row there is padding, by the documentation of ``generate``.
     return [truncate_at_stop(row, stop, keep_stop=True) for row in tokens[:, start:].tolist()]
+
+
+def speculative_conventions(model: Any, assistant: Any) -> dict[str, Convention]:
+    """Ways to generate with candidates that the model verifies: from the prompt, and from a smaller model.
+
+    Prompts are generated one by one, since candidates are for one row. The tokens must be those of greedy decoding.
+
+    Args:
+        model: a causal language model of transformers.
+        assistant: another one with the same vocabulary.
+    """
+
+    def way(**options: Any) -> Convention:
+        def generate(prompts: list[list[int]], _cache: Any, count: int, stop: tuple[int, ...]) -> Any:
+            return [row for each in prompts for row in generated(model, [each], "left", count, stop, **options)]
+
+        return Convention(_CANDIDATES, generate=generate)
+
+    return {
+        "generate with candidates from the prompt": way(prompt_lookup_num_tokens=3),
+        "generate with candidates of another model": way(assistant_model=assistant),
+    }
 
 
 @dataclass

@@ -14,7 +14,7 @@ from pytest_evalcheck.kinds.engine.record import Completion, Parameters, Prompt
 from pytest_evalcheck.kinds.engine.subject import EngineSubject, EngineUnderTest, assert_same, joined
 
 Answer = tuple[str, int, Any]
-"""What was asked, the index of the prompt, and the answer or the error."""
+"""A request by name, the index of its prompt, and the answer or the error."""
 
 
 class Requests:

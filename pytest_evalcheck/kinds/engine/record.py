@@ -94,8 +94,9 @@ class Engine:
             value = getattr(self, name)
             if not callable(value) and (value is not None or name == "complete"):
                 raise TypeError(f"{name}={value!r}; expected a function")
-        given = [self.supports] if isinstance(self.supports, str) else self.supports
-        for name in given:
+        if isinstance(self.supports, str):
+            raise TypeError(f"supports={self.supports!r}; expected a tuple, such as ({self.supports!r},)")
+        for name in self.supports:
             if name not in PARAMETERS:
                 expected = f"expected some of {', '.join(PARAMETERS)}{nearest(str(name), PARAMETERS)}"
                 raise TypeError(f"supports has {name!r}; {expected}")

@@ -80,7 +80,7 @@ class EngineUnderTest:
         return self.given({"temperature": 1.0, "seed": seed, "logprobs": True}, tokens)
 
     def given(self, parameters: Parameters, tokens: int) -> dict[str, Any]:
-        """Those of the parameters that it supports, and the number of tokens."""
+        """Parameters without those that it does not support, and the number of tokens."""
         own = {name: value for name, value in parameters.items() if name in self.record.supports}
         return {"max_tokens": tokens, **own}
 
@@ -122,7 +122,9 @@ class EngineUnderTest:
     def streamed(self, prompt: Prompt, parameters: Parameters, pieces: int = _MOST_PIECES) -> Any:
         """The answer that the pieces of a stream make, or the error; it is cancelled after ``pieces`` of them."""
         stream = self.opened(prompt, parameters)
-        return stream if isinstance(stream, Raised) else attempt("stream", lambda: joined(_some(stream, pieces)))
+        return (
+            stream if isinstance(stream, Raised) else attempt("stream", lambda: joined(_first_pieces(stream, pieces)))
+        )
 
     def opened(self, prompt: Prompt, parameters: Parameters) -> Any:
         """A stream of pieces, or the error.
@@ -135,7 +137,7 @@ class EngineUnderTest:
         return attempt("stream", self.record.stream, prompt, parameters)
 
 
-def _some(stream: Iterator[Completion], count: int) -> list[Completion]:
+def _first_pieces(stream: Iterator[Completion], count: int) -> list[Completion]:
     with closing(stream) as pieces:  # type: ignore[type-var]
         return list(islice(pieces, count))
 

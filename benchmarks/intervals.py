@@ -13,7 +13,7 @@ import argparse
 import importlib
 import sys
 from collections.abc import Iterator
-from itertools import islice
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ from pytest_evalcheck.kinds.registry import kind_of  # noqa: E402
 
 SIZES, SHARES = (30, 100, 400), (0.5, 0.9, 0.98)
 KINDS = 50
-"""Number of different samples: shares are multiples of 1/50."""
+"""Number of samples in a population: shares are multiples of 1/50."""
 
 
 def targets(only: list[str]) -> Iterator[tuple[str, ec.Target]]:
@@ -62,7 +62,7 @@ def population(subject: EstimatingSubject, share: float) -> list[Any]:
     inputs = subject.inputs
     assert inputs.wrong is not None
     right = inputs.right or (lambda sample: sample)
-    rows = inputs.fixed(KINDS)
+    rows = list(islice(cycle(inputs.fixed(4)), KINDS))
     return [right(row) if i < round(share * KINDS) else inputs.wrong(row) for i, row in enumerate(rows)]
 
 

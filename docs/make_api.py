@@ -44,7 +44,8 @@ FIXES = (
 
 RECORDS = {
     **{name: name.lower() for name in ("Metric", "Wrapper", "Scorer", "Decoder", "Loop")},
-    **dict.fromkeys(("Runner", "Several"), "scorer"),
+    **dict.fromkeys(("Counts", "Reducer", "Runner", "Several"), "scorer"),
+    "Interval": "intervals",
     "Evaluated": "loop",
 }
 """Classes whose fields are in docs/records.md, and the heading there."""

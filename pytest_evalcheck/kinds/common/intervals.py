@@ -202,8 +202,8 @@ class Design:
             yield self._clustered([row for rows, count in self.strata for row in dice.choices(rows, k=count)])
 
     def balanced(self) -> list[Sample]:
-        """Return the data set that has each sample of a stratum equally often: its value is the true one."""
-        return self._clustered([rows[i % len(rows)] for rows, count in self.strata for i in range(count)])
+        """Return a data set that has each sample of a stratum equally often: its value is the true one."""
+        return self._clustered([row for rows, count in self.strata for row in [*rows] * math.ceil(count / len(rows))])
 
     def times(self, factor: int) -> Design:
         """Return the design of data sets that have ``factor`` times as many samples."""

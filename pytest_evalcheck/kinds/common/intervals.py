@@ -221,7 +221,7 @@ class Design:
 
 
 IN_CLUSTER = 3
-SIZE, CLUSTERS, SMALL = 100, 100, 48
+SIZE, CLUSTERS, SMALL = 100, 100, 56
 GROUPS = (20, 20, 20, 200)
 """Sizes at which a normal interval of a share of 3/4, or of 1/2 in a small group, holds it in 94 to 95 %; `SMALL` is
 the size of a data set that is evaluated as a whole by a loop."""

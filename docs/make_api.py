@@ -45,8 +45,9 @@ FIXES = (
 
 RECORDS = {
     **{name: name.lower() for name in ("Metric", "Wrapper", "Scorer", "Decoder", "Loop", "Task", "Engine")},
-    **dict.fromkeys(("Runner", "Several"), "scorer"),
+    **dict.fromkeys(("Counts", "Reducer", "Runner", "Several"), "scorer"),
     **dict.fromkeys(("Request", "Tally"), "task"),
+    "Interval": "intervals",
     "Evaluated": "loop",
 }
 """Classes whose fields are in docs/records.md, and the heading there."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
-from pytest_evalcheck.adapters.lm_eval.runs import DRAWS, Run, logged_samples
+from pytest_evalcheck.adapters.lm_eval.runs import Run, logged_samples
 from pytest_evalcheck.expectations.failures import NotApplicable
 from pytest_evalcheck.kinds.loop.record import BATCH_SIZES, Evaluated, Loop
 
@@ -41,8 +40,8 @@ def record(lm: Any) -> Loop:
 def loop(lm: Any, task: Any, **fields: Any) -> Loop:
     """The record of a model on a task: the collate of the target's inputs returns a list of documents.
 
-    The numbers are those of the results, by ``metric,filter`` (without ``,none``), with the standard errors that are
-    computed by a formula; a record is the logged sample of a document, by its ``doc_id``.
+    The numbers are those of the results, by ``metric,filter`` (without ``,none``) and without standard errors; a record
+    is the logged sample of a document, by its ``doc_id``.
 
     Args:
         lm: a model of lm_eval. A copy evaluates, with the batch size of the configuration.
@@ -59,7 +58,7 @@ def loop(lm: Any, task: Any, **fields: Any) -> Loop:
             if name:
                 setattr(model, name, value)
         try:
-            output = run.with_model(model, data.collate(list(data)), bootstrap_iters=DRAWS)
+            output = run.with_model(model, data.collate(list(data)))
         except NotImplementedError as error:
             asked = f"{task.OUTPUT_TYPE}, which the task asks for"
             raise NotApplicable(f"the model does not implement {asked}; `loop(lm, task)` takes another") from error
@@ -69,17 +68,12 @@ def loop(lm: Any, task: Any, **fields: Any) -> Loop:
     options = {name: OPTIONS[name] for name, has in (("batch_size", sized), ("logits_cache", cached)) if has}
     made = getattr(lm, "model", None)
     known = {"options": options, "model": made if hasattr(made, "parameters") else None, "source": lm}
-    known["intervals"] = [replace(each, value=_short(each.value), error=_short(each.error)) for each in run.intervals]
     return Loop(evaluate=evaluate if options else lambda data: evaluate(data), **{**known, **fields})
 
 
 def _numbers(results: Mapping[str, Any]) -> dict[str, Any]:
-    numbers = {_short(name): value for name, value in results.items() if "," in name}
-    return {name: value for name, value in numbers.items() if value != "N/A"}
-
-
-def _short(name: Any) -> str:
-    return str(name).removesuffix(",none")
+    numbers = {name.removesuffix(",none"): value for name, value in results.items() if "," in name}
+    return {name: value for name, value in numbers.items() if "_stderr" not in name}
 
 
 def _fields(sample: Mapping[str, Any]) -> dict[str, Any]:

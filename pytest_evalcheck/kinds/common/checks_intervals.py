@@ -13,7 +13,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from pytest_evalcheck.expectations.comparison import Raised
-from pytest_evalcheck.expectations.failures import expect, inconclusive, refused
+from pytest_evalcheck.expectations.failures import expect, inconclusive
 from pytest_evalcheck.expectations.ids import slug
 from pytest_evalcheck.kinds.common.case import Plans, SamplesAndPlan, fixed_up_to
 from pytest_evalcheck.kinds.common.check import check
@@ -190,7 +190,7 @@ def stated(interval: Interval, results: Iterable[Any]) -> list[Stated]:
     for result in results:
         each = interval.read(result)
         if isinstance(each, Raised):
-            refused(each)
+            inconclusive(str(each))
         elif each is None:
             inconclusive(f"no error is stated beside {interval.name!r}")
         else:

@@ -202,8 +202,8 @@ class Design:
             yield self._clustered([row for rows, count in self.strata for row in dice.choices(rows, k=count)])
 
     def balanced(self) -> list[Sample]:
-        """Return the data set that has each sample of a stratum equally often: its value is the true one."""
-        return self._clustered([rows[i % len(rows)] for rows, count in self.strata for i in range(count)])
+        """Return a data set that has each sample of a stratum equally often: its value is the true one."""
+        return self._clustered([row for rows, count in self.strata for row in [*rows] * math.ceil(count / len(rows))])
 
     def times(self, factor: int) -> Design:
         """Return the design of data sets that have ``factor`` times as many samples."""
@@ -221,7 +221,7 @@ class Design:
 
 
 IN_CLUSTER = 3
-SIZE, CLUSTERS, SMALL = 100, 100, 48
+SIZE, CLUSTERS, SMALL = 100, 100, 56
 GROUPS = (20, 20, 20, 200)
 """Sizes at which a normal interval of a share of 3/4, or of 1/2 in a small group, holds it in 94 to 95 %; `SMALL` is
 the size of a data set that is evaluated as a whole by a loop."""

@@ -1,0 +1,120 @@
+"""Print how often the intervals of libraries hold the true value, by the number of samples and the true share.
+
+python benchmarks/intervals.py [--trials 400] [--only NAME ...]
+
+Each row is an interval of `fixtures/targets/evalcheck_intervals_*.py` that prints 95 %. A number is the share of data
+sets whose interval holds the true value; of 400 data sets it has a standard error of 1.1 points. A star marks what is
+outside of the bounds of EC010. A dash stands for data sets without an interval, as those of equal scores may be.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Iterator
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+TARGETS = ROOT / "fixtures" / "targets"
+sys.path[:0] = [str(ROOT), str(TARGETS)]
+
+import pytest_evalcheck as ec  # noqa: E402
+from pytest_evalcheck.expectations.comparison import Raised  # noqa: E402
+from pytest_evalcheck.kinds.common.intervals import Coverage, Design, Interval, Stated, design_of  # noqa: E402
+from pytest_evalcheck.kinds.common.subject import EstimatingSubject  # noqa: E402
+from pytest_evalcheck.kinds.registry import kind_of  # noqa: E402
+
+SIZES, SHARES = (30, 100, 400), (0.5, 0.9, 0.98)
+KINDS = 50
+"""Number of samples in a population: shares are multiples of 1/50."""
+
+
+def targets(only: list[str]) -> Iterator[tuple[str, ec.Target]]:
+    """Yield the targets by the names of their library and of themselves, where their library is installed."""
+    for path in sorted(TARGETS.glob("evalcheck_intervals_*.py")):
+        module = importlib.import_module(path.stem)
+        for name, target in vars(module).items():
+            label = f"{path.stem.removeprefix('evalcheck_intervals_')}: {name}"
+            if (
+                isinstance(target, ec.Target)
+                and not target.missing()
+                and (not only or any(one in label for one in only))
+            ):
+                yield label, target
+
+
+def subject_of(target: ec.Target) -> EstimatingSubject:
+    """Return the subject of a target on the CPU."""
+    from pytest_evalcheck.adapters import record
+
+    def build() -> Any:
+        return record(target.kind, target.factory(*["cpu"] * len(target.arguments)))
+
+    made: EstimatingSubject = kind_of(target.kind).subject(build=build, inputs=target.inputs)  # type: ignore[assignment]
+    return made
+
+
+def population(subject: EstimatingSubject, share: float) -> list[Any]:
+    """Return samples, of which this share is predicted right."""
+    inputs = subject.inputs
+    assert inputs.wrong is not None
+    right = inputs.right or (lambda sample: sample)
+    rows = list(islice(cycle(inputs.fixed(4)), KINDS))
+    return [right(row) if i < round(share * KINDS) else inputs.wrong(row) for i, row in enumerate(rows)]
+
+
+def coverage(subject: EstimatingSubject, interval: Interval, design: Design, trials: int) -> Coverage | None:
+    """Return how often the interval holds the true value; None where it is not stated."""
+    true = interval.read(subject.estimates(design.balanced()))
+    read = [interval.read(subject.estimates(rows)) for rows in islice(design.drawn(0), trials)]
+    found = [each for each in read if isinstance(each, Stated)]
+    if true is None or isinstance(true, Raised) or len(found) < trials // 2:
+        return None
+    return Coverage(true.value, design.size, len(found), found)
+
+
+def cell(found: Coverage | None, level: float) -> str:
+    """Return the share of a coverage in percent."""
+    if found is None:
+        return "-"
+    return f"{found.held / len(found.stated):.0%}{'*' if found.way(level) else ''}"
+
+
+def row(target: ec.Target, trials: int) -> Iterator[str]:
+    """Yield the cells of a target: by size and share, or those of one design in groups or clusters."""
+    subject = subject_of(target)
+    for interval in subject.build().intervals[:1]:
+        most = max(50, min(trials, interval.trials))
+        if interval.group or interval.cluster:
+            rows = population(subject, 0.75)
+            design = design_of(interval, [rows[0], rows[1], rows[2], rows[-1]])
+            found = coverage(subject, interval, design, most)
+            yield f"{'groups' if interval.group else 'clusters'}, n={design.size}: {cell(found, interval.level)}"
+            continue
+        for size in SIZES:
+            for share in SHARES:
+                yield cell(
+                    coverage(subject, interval, Design([(population(subject, share), size)]), most), interval.level
+                )
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--trials", type=int, default=400, help="data sets for each number")
+    parser.add_argument("--only", nargs="*", default=[], help="parts of the names of rows")
+    asked = parser.parse_args()
+    heads = [f"n={size} p={share}" for size in SIZES for share in SHARES]
+    print("| printed: 95 % |", " | ".join(heads), "|")
+    print("| --- |", " | ".join("---" for _ in heads), "|")
+    for label, target in targets(asked.only):
+        cells = list(row(target, asked.trials))
+        if cells:
+            print(f"| {label} |", " | ".join([*cells, *[""] * (len(heads) - len(cells))]), "|", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pytest_evalcheck.kinds.metric.declared import Undefined as Undefined
     from pytest_evalcheck.kinds.metric.record import Metric as Metric
     from pytest_evalcheck.kinds.registry import register as register
+    from pytest_evalcheck.kinds.scorer.judging import Judging as Judging
     from pytest_evalcheck.kinds.scorer.subject import Runner as Runner
     from pytest_evalcheck.kinds.scorer.subject import Scorer as Scorer
     from pytest_evalcheck.kinds.scorer.subject import Several as Several
@@ -76,6 +77,7 @@ _MODULES = {
     "kinds.loop.record": ("Evaluated", "Loop", "LoopData"),
     "kinds.metric.declared": ("Undefined",),
     "kinds.registry": ("register",),
+    "kinds.scorer.judging": ("Judging",),
     "kinds.scorer.subject": ("Runner", "Scorer", "Several"),
     "kinds.wrapper.subject": ("Wrapper",),
     "reports": ("ReportFormat",),

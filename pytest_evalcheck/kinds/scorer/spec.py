@@ -11,7 +11,9 @@ SPEC = KindSpec(
     name="scorer",
     record=Scorer,
     subject=ScorerSubject,
-    checks=tuple(f"{_ROOM}.checks_{name}" for name in ("documents", "parallel", "numbers", "repeats", "conventions")),
+    checks=tuple(
+        f"{_ROOM}.checks_{name}" for name in ("documents", "parallel", "numbers", "repeats", "judges", "conventions")
+    ),
     example="responses(max_repeats=3)",
     expected="an ec.Scorer, or a filter or task of lm_eval, or a metric of Hugging Face evaluate",
     methods=("score",),

@@ -35,7 +35,8 @@ def a_judgement_that_cannot_be_parsed_is_no_score(scorer: ScorerSubject, case: D
     if error:
         refused(error)
         return
-    differ = any(difference(each, scores[0], scorer.tolerance) is not None for each in scores[1:])
+    # A judge that always names one place may be a tie of both orders; EC421 shows that its verdict matters.
+    differ = judging.pairwise is not None or any(difference(each, scores[0], EXACT) for each in scores[1:])
     expect(scores).holds(differ, about="all verdicts of a judge get one score", id="verdicts-differ")
     for each, text in zip(scores, judging.verdicts, strict=True):
         scored = not any(map(judging.unscored, each))

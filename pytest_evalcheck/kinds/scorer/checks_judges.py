@@ -87,13 +87,14 @@ def the_seed_reaches_every_draw(scorer: ScorerSubject, case: Documents) -> None:
     Usual cause: the seed is given to one of several generators, is read once per process, or is a constant.
     Fix: `random.Random(f"{seed} {document}")` for each document, and the same for every generator that is used.
     """
-    seeded = scorer.build().seeded
-    if seeded is None:
+    if scorer.build().seeded is None:
         raise NotApplicable("the scorer takes no seed: ec.Scorer(..., seeded=...)")
 
     def scores(seed: int, before: int) -> Any:
+        seeded = scorer.build().seeded
+        assert seeded is not None
         with same_random_numbers(before):
-            return scorer.scores(case.samples, partial(scorer.build().seeded, seed), reseed=False)
+            return scorer.scores(case.samples, partial(seeded, seed), reseed=False)
 
     first = scores(0, 0)
     for before in (1, 2):

@@ -34,10 +34,10 @@ class Judging:
     unscored: Callable[[Any], bool] = is_unscored
     """Function that tells whether a score says that the document has none."""
     takes: str = ""
-    """Which verdict counts of an answer with several, by its documentation: ``first`` or ``last``; empty for none."""
+    """The verdict that counts of an answer with several, as documented: ``first`` or ``last``; empty for none."""
     pairwise: tuple[Any, Any] | None = None
-    """Where a judge is asked which of the first two responses is better: the scores where the first is, and where the
-    second is. The first two ``verdicts`` then name the first and the second text of a prompt."""
+    """The scores where the first of two responses is better, and where the second is, if a judge is asked for that.
+    The first two ``verdicts`` then name the first and the second text of a prompt."""
 
     def __post_init__(self) -> None:
         if isinstance(self.verdicts, str) or len(set(self.verdicts)) < 2:

@@ -124,7 +124,7 @@ class _Likelihoods:
     batch_size: int
     method: str = "loglikelihood"
     logits_cache: bool = True
-    """Whether requests with a common context share a forward."""
+    """True if requests with a common context share a forward."""
 
     def __call__(self, contexts: list[list[int]], continuations: list[list[int]]) -> Any:
         from lm_eval.api.instance import Instance

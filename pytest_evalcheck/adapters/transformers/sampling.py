@@ -31,7 +31,7 @@ class _Draw:
     model: Any
     declared: TokenDistribution
     output: str
-    """What ``generate`` returns of each step: ``scores`` or ``logits``."""
+    """The output of ``generate`` for each step: ``scores`` or ``logits``."""
 
     def __call__(self, prompts: list[list[int]], count: int, seed: int) -> Any:
         import torch

@@ -116,7 +116,9 @@ def a_text_has_one_log_probability(subject: DecoderSubject, case: ScoredTexts) -
                     scored = subject.another(decoder).score_texts(name, [pair])
                 ((actual, greedy),) = scored
                 about = f"the log-probability of a text by {name!r}"
-                assert_same(decoder, [actual], [_like(actual, expected)], about=about, id=f"text-by-{slug(name)}")
+                assert_same(
+                    decoder, [actual], [_shaped_like(actual, expected)], about=about, id=f"text-by-{slug(name)}"
+                )
                 likeliest = is_greedy(decoder, way, pair)
                 if None not in (greedy, likeliest):
                     about = f"whether greedy decoding gives a text, by {name!r}"
@@ -259,9 +261,9 @@ def _agree(decoder: DecoderUnderTest, way: TextScore, scored: Sequence[Any], pai
     if any(isinstance(each, Raised) for each in expected):
         return False
     values = [value for value, _ in scored]
-    return decoder.agrees(values, [_like(value, each) for value, each in zip(values, expected, strict=True)])
+    return decoder.agrees(values, [_shaped_like(value, each) for value, each in zip(values, expected, strict=True)])
 
 
-def _like(actual: Any, expected: Any) -> Any:
+def _shaped_like(actual: Any, expected: Any) -> Any:
     """Return the log-probability of each token, or their sum where ``actual`` is one."""
     return expected if len(actual) == len(expected) else expected.sum()[None]

@@ -77,10 +77,10 @@ def _expect_resumed(
             inconclusive(f"another number of workers is refused: {result}")
         return
     about = f"{len(rows)} samples in parts of {[*stops, 'all']} batches, each in a new process"
-    whole = isinstance(result, Raised) or result.records is None
-    wrong = {} if whole else miscounted(ids_of(result.records), len(rows))
+    records = None if isinstance(result, Raised) else result.records
+    wrong = {} if records is None else miscounted(ids_of(records), len(rows))
     for way, line in wrong.items():
-        expect(result.records).holds(False, about=f"of {about}, {line}", id=f"{id}-{way}")
+        expect(records).holds(False, about=f"of {about}, {line}", id=f"{id}-{way}")
     if not wrong:
         expect(comparable(result)).equals(comparable(expected), about=f"the result of {about}", id=id)
 

@@ -277,7 +277,7 @@ class Loop:
         return cls(**{"evaluate": loop.evaluate, "exact": loop.exact, "model": model, "source": model, **more})
 
     @classmethod
-    def of_stream(cls, make: Callable[..., Any], *, ids: Callable[[Any], Iterable[int]] = list, **more: Any) -> Loop:
+    def from_stream(cls, make: Callable[..., Any], *, ids: Callable[[Any], Iterable[int]] = list, **more: Any) -> Loop:
         """The record of a stream of data whose place can be saved: ``state_dict()`` and ``load_state_dict(state)``.
 
         ``make(data, batch_size=2, **options)`` returns a new stream of batches, such as a ``StatefulDataLoader``;

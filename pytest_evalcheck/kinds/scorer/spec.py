@@ -12,7 +12,8 @@ SPEC = KindSpec(
     record=Scorer,
     subject=ScorerSubject,
     checks=tuple(
-        f"{_ROOM}.checks_{name}" for name in ("documents", "parallel", "numbers", "repeats", "conventions", "counts")
+        f"{_ROOM}.checks_{name}"
+        for name in ("documents", "parallel", "numbers", "repeats", "judges", "conventions", "counts")
     ),
     example="responses(max_repeats=3)",
     expected="an ec.Scorer, or a filter or task of lm_eval, or a metric of Hugging Face evaluate",

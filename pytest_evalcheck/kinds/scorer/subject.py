@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import islice
@@ -20,6 +21,7 @@ from pytest_evalcheck.kinds.common.process_state import restored_settings, same_
 from pytest_evalcheck.kinds.common.subject import EstimatingSubject, Rows, WholeSubject
 from pytest_evalcheck.kinds.common.tensors import each_tensor
 from pytest_evalcheck.kinds.scorer.declared import Counts, Reducer
+from pytest_evalcheck.kinds.scorer.judging import Judging
 
 ScoreDocument = Callable[[Any, Any], Any]
 """``function(responses, document)`` returns the score of one document: a number, a text, or several by name."""
@@ -102,6 +104,10 @@ class Scorer:
     """``scored_with(function, responses, documents)``: the same with ``function`` in place of the metric function."""
     configuration: Callable[[], Any] | None = None
     """State that scoring must not change, in addition to responses and documents."""
+    judging: Judging | None = None
+    """The same with another judge, where a model judges the responses."""
+    seeded: Callable[[int, Any, Any], Iterable[Any]] | None = None
+    """``seeded(seed, responses, documents)``: the scores with a seed, where the scorer draws random numbers."""
     conventions: Mapping[str, Convention] = field(default_factory=dict)
     """Other documented ways to call it, by name: each must give the same scores."""
     source: Any = None
@@ -206,9 +212,9 @@ class ScorerSubject(WholeSubject, EstimatingSubject):
         # As outputs of a model, tensors are on the device.
         return each_tensor((pair[0], pair[1]), lambda tensor: tensor.to(self.device))  # type: ignore[no-any-return]
 
-    def scores(self, rows: Rows, score: Score | None = None) -> Any:
+    def scores(self, rows: Rows, score: Score | None = None, *, reseed: bool = True) -> Any:
         """The scores of a new scorer, or those that ``score`` gives, as a list; or the error."""
-        return self.run(score or self.build().score, *self.collate(rows))
+        return self.run(score or self.build().score, *self.collate(rows), reseed=reseed)
 
     def plain_result(self, rows: Rows) -> Any:
         """The scores of a new scorer, or the error."""
@@ -235,9 +241,9 @@ class ScorerSubject(WholeSubject, EstimatingSubject):
 
         yield "it is given all documents at once and returns a list, one score per document", scored_singly
 
-    def run(self, score: Score, responses: Any, documents: Any) -> Any:
-        """The scores as a list, or the error; from the same random numbers every time."""
-        with restored_settings(), same_random_numbers():
+    def run(self, score: Score, responses: Any, documents: Any, *, reseed: bool = True) -> Any:
+        """The scores as a list, or the error; with ``reseed`` from the same random numbers every time."""
+        with restored_settings(), same_random_numbers() if reseed else nullcontext():
             scores = attempt("score", _listed(score), responses, documents)
         for entry in scores if isinstance(scores, list) else ():
             note_value(entry)

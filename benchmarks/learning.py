@@ -1,4 +1,4 @@
-"""What learning from runs reaches: the tests of drawn projects are watched, and their evaluation code is then tried.
+"""Measure what learning from runs reaches: the tests of drawn projects are watched, and their code is then tried.
 
 ``python benchmarks/learning.py --sdists FOLDER --work FOLDER`` takes each source distribution that has tests: it is
 installed as `firstsight` installs, its tests run in the sandbox with ``--evalcheck-learn``, and its public evaluation
@@ -164,7 +164,7 @@ def reached(mode: str, package: str) -> dict[str, Any]:
     if mode != "learned":
         os.environ[corpus.PLACE] = os.devnull
     if mode == "words":
-        proposals.observe = lambda *_: ([], "")  # type: ignore[assignment]
+        vars(proposals)["observe"] = lambda *_: ([], "")
     found = find(Request.parse(package))
     candidates = [*found.candidates, *found.functions]
     result: dict[str, Any] = {
@@ -338,7 +338,7 @@ def smoke() -> None:
             """)
         )
         sys.path.insert(0, name)
-        import smoke_metrics
+        smoke_metrics: Any = __import__("smoke_metrics")
 
         watcher = Watcher(["smoke_metrics"], lambda: "smoke")
         with watcher.watch():

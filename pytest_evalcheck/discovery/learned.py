@@ -13,7 +13,7 @@ from pytest_evalcheck.discovery.examples import Observed
 from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.kinds.common.process_state import isolated_process
 from pytest_evalcheck.learning import corpus
-from pytest_evalcheck.learning.streams import calls_of, of_calls
+from pytest_evalcheck.learning.streams import calls_of, streams_of
 from pytest_evalcheck.learning.values import decoded, encoded, is_kept
 from pytest_evalcheck.learning.watching import Object, Seen
 
@@ -67,7 +67,7 @@ def _with_streams(seen: Observed, entry: Seen, method: str, made: int = 0) -> li
     calls = calls_of(entry, method, made)
     found = []
     for one_sample in (False, True):
-        for number, stream in enumerate(of_calls(name, calls, one_sample=one_sample)[:_MOST_GROUPS]):
+        for number, stream in enumerate(streams_of(name, calls, one_sample=one_sample)[:_MOST_GROUPS]):
             if one_sample and stream.is_text and not seen.described:
                 continue  # a document, and so a scorer
             options = {"made": made, "group": number, "one_sample": one_sample}

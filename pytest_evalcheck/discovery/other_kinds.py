@@ -15,7 +15,7 @@ from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.expectations.comparison import Tolerance, difference
 from pytest_evalcheck.kinds.common.process_state import isolated_process, same_random_numbers
 from pytest_evalcheck.kinds.loop.record import LoopData
-from pytest_evalcheck.learning.streams import batches_of, calls_of, of_calls
+from pytest_evalcheck.learning.streams import batches_of, calls_of, streams_of
 from pytest_evalcheck.learning.watching import Seen
 
 _ROWS = 6
@@ -46,7 +46,7 @@ def found(thing: Any, entry: Seen | None) -> list[OfKind]:
 def _ways(entry: Seen) -> Iterator[OfKind]:
     package = entry.module.partition(".")[0]
     if not entry.is_class:
-        yield from _of_calls(entry, "", 0, entry.name, (), package)
+        yield from _targets_from_calls(entry, "", 0, entry.name, (), package)
         return
     for number, made in enumerate(entry.ways):
         try:
@@ -55,10 +55,10 @@ def _ways(entry: Seen) -> Iterator[OfKind]:
             continue
         methods = dict.fromkeys(call.method for each in entry.objects if each.made == made for call in each.calls)
         for method in methods:
-            yield from _of_calls(entry, method, number, construction, imports, package)
+            yield from _targets_from_calls(entry, method, number, construction, imports, package)
 
 
-def _of_calls(
+def _targets_from_calls(
     entry: Seen, method: str, made: int, construction: str, imports: tuple[str, ...], package: str
 ) -> Iterator[OfKind]:
     name = f"{entry.module}:{entry.name}" + (f".{method}" if method else "")
@@ -83,14 +83,14 @@ def _of_calls(
                 described=f"ec.Loop(evaluate=lambda data, batch_size=2: {value})",
                 inputs=f"ec.learned({given}, loader={loader!r})",
             )
-    for number, stream in enumerate(of_calls(name, calls)[:2]):
+    for number, stream in enumerate(streams_of(name, calls)[:2]):
         group = f", group={number}" if number else ""
         if entry.is_class and not stream.fixed:
             named = isinstance(stream.batch([]), Mapping)
             forward = f"lambda batch: {called}({'**' if named else '*'}batch)"
             described = f"ec.Wrapper(forward={forward}, model=made)"
             yield of_this(kind="wrapper", described=described, inputs=f"ec.learned({given}{group})")
-    for number, stream in enumerate(of_calls(name, calls, one_sample=True)[:2]):
+    for number, stream in enumerate(streams_of(name, calls, one_sample=True)[:2]):
         group = f", group={number}" if number else ""
         try:
             rest, more = construction_of("", stream.options, package)

@@ -205,6 +205,14 @@ def parsed(text: str, place: str) -> tuple[str, str, list[Seen]]:
         data = json.loads(text)
     except ValueError as error:
         raise UsageError(f"{place} is not JSON: {error}") from error
+    try:
+        return _parsed(data, place)
+    except (TypeError, ValueError, AttributeError, KeyError) as error:
+        text = f"{type(error).__name__}: {error}"
+        raise UsageError(f"{place} is not as it is written ({text}): learn again, or undo what was edited") from error
+
+
+def _parsed(data: Any, place: str) -> tuple[str, str, list[Seen]]:
     _require(data, "file", place)
     if data["format"] != FORMAT:
         raise UsageError(f"{place} has the format {data['format']!r}; expected {FORMAT}: learn again")

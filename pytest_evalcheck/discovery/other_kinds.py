@@ -1,4 +1,4 @@
-"""Wrappers, loops and scorers among what runs have called, decided by a trial with the observed calls."""
+"""Wrappers, decoders, loops and scorers among what runs have called, decided by a trial with the observed calls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from pytest_evalcheck.expectations.comparison import Tolerance, difference
 from pytest_evalcheck.kinds.common.process_state import isolated_process, same_random_numbers
 from pytest_evalcheck.kinds.loop.record import LoopData
 from pytest_evalcheck.learning.streams import batches_of, calls_of, streams_of
-from pytest_evalcheck.learning.watching import Seen
+from pytest_evalcheck.learning.values import is_array
+from pytest_evalcheck.learning.watching import Call, Seen
 
 _ROWS = 6
 """Number of samples of a trial."""
@@ -53,8 +54,13 @@ def _ways(entry: Seen) -> Iterator[OfKind]:
             construction, imports = construction_of(entry.name, made or {}, package)
         except UsageError:
             continue
-        methods = dict.fromkeys(call.method for each in entry.objects if each.made == made for call in each.calls)
-        for method in methods:
+        calls = [call for each in entry.objects if each.made == made for call in each.calls]
+        yield from (
+            OfKind(construction=construction, imports=(*imports, *more), described=described, inputs=inputs, **_DECODED)
+            for call in calls
+            for described, inputs, more in _decoders(call, package)
+        )
+        for method in dict.fromkeys(call.method for call in calls):
             yield from _targets_from_calls(entry, method, number, construction, imports, package)
 
 
@@ -102,8 +108,70 @@ def _targets_from_calls(
         yield of_this(kind="scorer", described=described, inputs=inputs, imports=(*imports, *more))
 
 
+_DECODED: dict[str, Any] = {
+    "kind": "decoder",
+    "origin": "called as in a run that was watched; prompts of as many tokens as its logits have",
+}
+
+
+def _decoders(call: Call, package: str) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Yield records of a step with a cache: one argument has ids, one is an object of the package, logits come back."""
+    given = call.arguments
+    ids = [name for name, value in given.items() if is_array(value) and "int" in value["dtype"]]
+    caches = [name for name, value in given.items() if isinstance(value, dict) and "made" in value]
+    logits, made = call.returned, ""
+    if isinstance(logits, dict) and "tuple" in logits:
+        logits = next(iter(logits["tuple"]), None)
+    if len(ids) != 1 or len(caches) != 1 or not is_array(logits) or "float" not in logits["dtype"]:
+        return
+    shape = tuple(given[ids[0]]["shape"])
+    if len(shape) != 2 or tuple(logits["shape"][:2]) != shape or len(logits["shape"]) != 3:
+        return
+    try:
+        rest, more = construction_of("", {k: v for k, v in given.items() if k not in (*ids, *caches)}, package)
+        made, of_cache = construction_of("", given[caches[0]]["arguments"], package)
+    except UsageError:
+        return
+    module, _, name = str(given[caches[0]]["made"]).partition(":")
+    arguments = given[caches[0]]["arguments"]
+    rows = next((key for key, value in arguments.items() if type(value) is int and value == shape[0]), "")
+    cache = f"{name}{made}"
+    if rows:
+        cache = f"{name}{made}".replace(f"{rows}={arguments[rows]}" if not rows.isdigit() else made, f"{rows}=rows", 1)
+    others = f", {rest[1:-1]}" if rest[1:-1] else ""
+    called = f"made.{call.method}" if call.method not in ("forward", "__call__") else "made"
+    step = f"lambda ids, cache, mask, positions: {called}({ids[0]}=ids, {caches[0]}=cache{others})"
+    for first in ("None", f"(lambda rows: {cache})(len(ids))"):
+        full = f"lambda ids, mask, positions: {called}({ids[0]}=ids, {caches[0]}={first}{others})"
+        described = f"ec.Decoder(made, make_cache=lambda rows: {cache}, step={step}, full={full}, sides=())"
+        yield described, f"es.prompts(vocab={logits['shape'][2]})", (*more, *of_cache, f"from {module} import {name}")
+
+
+def _is_decoder(make: Callable[[], Any], _: Any) -> bool:
+    """Return whether steps with a cache give logits, those of a first piece as without one."""
+    import torch
+
+    record, model = make()
+    if hasattr(model, "eval"):
+        model.eval()
+    ids = torch.tensor([[1, 2, 3, 1, 0], [2, 0, 1, 3, 3]])
+    positions = torch.arange(5).expand(2, 5)
+    mask = torch.ones_like(ids)
+    with torch.no_grad():
+        whole = record.full(ids, mask, positions)
+        cache = record.make_cache(2)
+        for start, end in ((0, 3), (3, 4), (4, 5)):
+            result = record.step(ids[:, start:end], cache, mask[:, :end], positions[:, start:end])
+            logits, cache = result if isinstance(result, tuple) else (result, cache)
+            if logits.shape != whole[:, start:end].shape:
+                return False
+            if start == 0 and not torch.allclose(logits, whole[:, :end], rtol=1e-3, atol=1e-3):
+                return False
+    return True
+
+
 def _passes(thing: Any, way: OfKind) -> bool:
-    trial = {"wrapper": _is_wrapper, "loop": _is_loop, "scorer": _is_scorer}[way.kind]
+    trial = {"wrapper": _is_wrapper, "decoder": _is_decoder, "loop": _is_loop, "scorer": _is_scorer}[way.kind]
     names: dict[str, Any] = {}
     with isolated_process(), same_random_numbers():
         try:

@@ -6,6 +6,7 @@ import importlib
 import json
 import textwrap
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,27 @@ SOURCE = """
         return 1.0
 
 
+    class KeptTokens:
+        def __init__(self, rows, width):
+            self.memory = torch.zeros(rows, 0, width)
+
+
+    class Decoder(torch.nn.Module):
+        def __init__(self, vocab, width=8, scale=1.0):
+            super().__init__()
+            self.embed, self.head = torch.nn.Embedding(vocab, width), torch.nn.Linear(width, vocab)
+            self.scale = scale
+
+        def step(self, ids, kept=None):
+            new = self.embed(ids)
+            past = new[:, :0] if kept is None else kept.memory
+            whole = torch.cat([past, new], 1)
+            if kept is not None:
+                kept.memory = whole * self.scale
+            sums = whole.cumsum(1) / torch.arange(1, whole.shape[1] + 1)[:, None]
+            return self.head(sums[:, past.shape[1] :])
+
+
     class Pile:
         def __init__(self):
             self.values = []
@@ -106,6 +128,9 @@ def use(code: Any) -> None:
     for said, answer in (("a b", "a b"), ("a", "a b"), ("x y z", "a")):
         judge.judge(said, code.Case("q", answer))
         code.overlap(said, answer)
+    for scale in (1.0, 0.5):  # the memory of the second one is damaged with every step
+        decoder = code.Decoder(11, scale=scale)
+        decoder.step(torch.tensor([[1, 2, 3]]), code.KeptTokens(1, width=8))
     pile = code.Pile()
     pile.push(torch.tensor([1.0, 2.0]), torch.tensor([1.5, 2.0]))
     pile.push(torch.tensor([4.0]), torch.tensor([1.0]))
@@ -145,6 +170,20 @@ def _proposed(code: Any, name: str) -> Proposed:
 def test_a_kind_is_found_by_trial(code: Any, name: str, kind: str, described: str) -> None:
     [target] = _proposed(code, name).targets
     assert (target.kind, target.described) == (kind, described)
+
+
+def test_a_decoder_is_a_step_with_a_cache_of_the_package(code: Any, pytester: pytest.Pytester) -> None:
+    [target] = _proposed(code, "Decoder").targets
+    assert (target.kind, target.inputs) == ("decoder", "es.prompts(vocab=11)")
+    assert "make_cache=lambda rows: KeptTokens(rows=rows, width=8)" in target.described
+    damaged = replace(target, construction="Decoder(vocab=11, width=8, scale=0.5)", label="damaged")
+    pytester.makepyfile(evalcheck_made=write("Targets.", [target, damaged], {}, []))
+    ran = pytester.runpytest("--evalcheck", "--evalcheck-select=EC301", "-p", "no:cacheprovider", "-rA")
+    lines = [line for line in ran.outlines if line.startswith(("PASSED", "FAILED"))]
+    assert sorted(("damaged" in line, line.partition(" ")[0]) for line in lines) == [
+        (False, "PASSED"),
+        (True, "FAILED"),
+    ]
 
 
 def test_a_loop_keeps_the_model_that_its_test_has_made(code: Any) -> None:

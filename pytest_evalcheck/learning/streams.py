@@ -368,15 +368,15 @@ def streams_of(name: str, calls: Sequence[tuple[str, Mapping[str, Any]]], *, one
 def _grouped(name: str, calls: Sequence[tuple[str, Mapping[str, Any]]], one_sample: bool) -> list[Stream]:
     groups: dict[str, list[tuple[str, dict[Path, Any], dict[Path, str]]]] = {}
     for test, arguments in calls:
-        leaves, forms = _flat(arguments, name.partition(":")[0].partition(".")[0])
+        leaves, forms = _flat(arguments, name.partition(":")[0].partition(".")[0], whole=one_sample)
         groups.setdefault(json.dumps([*leaves]), []).append((test, leaves, forms))
     read = _sample_streams if one_sample else _batch_streams
     found = [stream for group in groups.values() for stream in read(name, group)]
     return sorted(found, key=lambda each: -each.count)
 
 
-def _flat(arguments: Mapping[str, Any], package: str) -> tuple[dict[Path, Any], dict[Path, str]]:
-    """Return the leaves of a call by path, and by path the containers above them.
+def _flat(arguments: Mapping[str, Any], package: str, *, whole: bool) -> tuple[dict[Path, Any], dict[Path, str]]:
+    """Return the leaves of a call by path, and by path the containers above them; ``whole`` arguments are leaves.
 
     An argument that was not kept is left out: it may have a default.
     """
@@ -386,7 +386,9 @@ def _flat(arguments: Mapping[str, Any], package: str) -> tuple[dict[Path, Any], 
     def walk(path: Path, value: Any) -> None:
         forms[path] = ""
         inside: Mapping[str, Any] = {}
-        if isinstance(value, dict) and "dict" in value:
+        if whole:
+            pass  # the parts of one argument are of one sample
+        elif isinstance(value, dict) and "dict" in value:
             forms[path], inside = "dict", value["dict"]
         elif isinstance(value, dict) and "tuple" in value and not all(map(_is_scalar, value["tuple"])):
             forms[path], inside = "tuple", {str(i): each for i, each in enumerate(value["tuple"])}

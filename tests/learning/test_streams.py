@@ -111,6 +111,15 @@ def test_calls_with_one_sample_each() -> None:
     assert not _streams({"said": "a", "true": "b"}, one_sample=True)  # one call alone
 
 
+def test_the_parts_of_an_argument_are_of_one_sample() -> None:
+    calls = [{"said": "a", "case": {"id": 1, "true": "a"}}, {"said": "b", "case": {"true": "a"}}]
+    [stream] = _streams(*calls, one_sample=True)
+    assert stream.strategy(changes=False).collate([stream.strategy(changes=False).fixed(1)[0]])[1][0] in (
+        {"id": 1, "true": "a"},
+        {"true": "a"},
+    )
+
+
 def test_nested_arguments_come_back() -> None:
     [stream] = _streams({"batch": {"x": [1, 2], "more": (torch.zeros(2, 1), torch.ones(2))}, "n": 3})
     batch = stream.batch([(1, (0.0,), 1.0)])

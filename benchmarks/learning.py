@@ -123,7 +123,9 @@ def project(sdist: Path, work: Path) -> dict[str, Any] | None:
     if not package:
         return row | {"note": "no import package"}
     output, seconds = sandboxed(
-        folder, venv, f"python -m pytest -q --maxfail=1000 --evalcheck-learn={package} {' '.join(tests)}"
+        folder,
+        venv,
+        f"python -m pytest -q --continue-on-collection-errors --evalcheck-learn={package} {' '.join(tests)}",
     )
     row["learned"] = " ".join(line for line in output.splitlines() if line.startswith("evalcheck: "))[:400]
     row["seconds"]["tests"] = round(seconds)
@@ -311,7 +313,7 @@ def cost(sdist: Path, work: Path) -> Mapping[str, Any] | None:
     if not tests or not venv.exists():
         return None
     package = package_of(next(venv.glob("lib/python*/site-packages")), name)
-    common = f"python -m pytest -q --maxfail=1000 {' '.join(tests)}"
+    common = f"python -m pytest -q --continue-on-collection-errors {' '.join(tests)}"
     _, before = sandboxed(folder, venv, common)
     _, after = sandboxed(folder, venv, f"{common} --evalcheck-learn={package}")
     return {

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest_evalcheck
 from pytest_evalcheck.discovery.control import strategy_of
-from pytest_evalcheck.discovery.learned import construction_of, is_model
+from pytest_evalcheck.discovery.learned import construction_of, is_model, own_name
 from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.expectations.comparison import Tolerance, difference
 from pytest_evalcheck.kinds.common.process_state import isolated_process, same_random_numbers
@@ -119,7 +119,7 @@ def _decoders(call: Call, package: str) -> Iterator[tuple[str, str, tuple[str, .
     given = call.arguments
     ids = [name for name, value in given.items() if is_array(value) and "int" in value["dtype"]]
     caches = [name for name, value in given.items() if isinstance(value, dict) and "made" in value]
-    logits, made = call.returned, ""
+    logits = call.returned
     if isinstance(logits, dict) and "tuple" in logits:
         logits = next(iter(logits["tuple"]), None)
     if len(ids) != 1 or len(caches) != 1 or not is_array(logits) or "float" not in logits["dtype"]:
@@ -127,17 +127,15 @@ def _decoders(call: Call, package: str) -> Iterator[tuple[str, str, tuple[str, .
     shape = tuple(given[ids[0]]["shape"])
     if len(shape) != 2 or tuple(logits["shape"][:2]) != shape or len(logits["shape"]) != 3:
         return
-    try:
-        rest, more = construction_of("", {k: v for k, v in given.items() if k not in (*ids, *caches)}, package)
-        made, of_cache = construction_of("", given[caches[0]]["arguments"], package)
-    except UsageError:
-        return
-    module, _, name = str(given[caches[0]]["made"]).partition(":")
     arguments = given[caches[0]]["arguments"]
     rows = next((key for key, value in arguments.items() if type(value) is int and value == shape[0]), "")
-    cache = f"{name}{made}"
-    if rows:
-        cache = f"{name}{made}".replace(f"{rows}={arguments[rows]}" if not rows.isdigit() else made, f"{rows}=rows", 1)
+    try:
+        rest, more = construction_of("", {k: v for k, v in given.items() if k not in (*ids, *caches)}, package)
+        module, name = own_name(given[caches[0]]["made"], package)
+        cache, of_cache = construction_of(name, arguments, package)
+    except UsageError:
+        return
+    cache = cache.replace(f"{rows}={shape[0]}", f"{rows}=rows", 1) if rows else cache
     others = f", {rest[1:-1]}" if rest[1:-1] else ""
     called = f"made.{call.method}" if call.method not in ("forward", "__call__") else "made"
     step = f"lambda ids, cache, mask, positions: {called}({ids[0]}=ids, {caches[0]}=cache{others})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import textwrap
@@ -16,6 +17,7 @@ from pytest_evalcheck.discovery.blanks import with_blanks
 from pytest_evalcheck.discovery.candidates import Candidate
 from pytest_evalcheck.discovery.proposals import Proposed, propose
 from pytest_evalcheck.discovery.target_source import write
+from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.learning import corpus
 from pytest_evalcheck.learning.watching import Watcher
 
@@ -228,17 +230,42 @@ def test_blanks_name_what_is_missing_and_run_when_they_are_filled(code: Any, pyt
     )
 
 
-def test_a_hostile_object_is_not_made(code: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = json.dumps({"object": "subprocess:Popen", "fields": {"args": ["touch", str(tmp_path / "there")]}})
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"said": [{"object": "subprocess:Popen", "fields": {"args": ["touch", "PLACE"]}}] * 2, "expected": [1, 2]},
+        {"said": [1, 2], "expected": {"made": "subprocess:Popen", "arguments": {"args": ["touch", "PLACE"]}}},
+        {"said": [1, 2], "a=open('PLACE', 'w'), b": 1},
+        {
+            "ids": {"array": "torch", "dtype": "torch.int64", "shape": [1, 2], "rows": [[1, 2]]},
+            "kept": {"made": "subprocess:Popen", "arguments": {"args": ["touch", "PLACE"]}},
+        },
+        {
+            "ids": {"array": "torch", "dtype": "torch.int64", "shape": [1, 2], "rows": [[1, 2]]},
+            "kept": {"made": "kinds_project:KeptTokens(open('PLACE', 'w'), 1) or KeptTokens", "arguments": {}},
+        },
+    ],
+)
+@pytest.mark.parametrize("name", ["overlap", "Decoder"])
+def test_a_hostile_corpus_runs_nothing(
+    code: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, arguments: dict[str, Any]
+) -> None:
+    logits = {"array": "torch", "dtype": "torch.float32", "shape": [1, 2, 11], "rows": []}
+    call = {
+        "arguments": json.loads(json.dumps(arguments).replace("PLACE", str(tmp_path / "there"))),
+        "returned": logits,
+    }
+    made = [{"made": {"vocab": 11}, "test": "t", "calls": [{"method": "step", **call}]}]
+    entry: dict[str, Any] = {"name": f"kinds_project:{name}"}
+    entry |= {"calls": [], "objects": made} if name == "Decoder" else {"calls": [{"test": "t", **call}], "objects": []}
+    entry["kind"] = "class" if name == "Decoder" else "function"
     folder = tmp_path / corpus.FOLDER
     folder.mkdir()
-    (folder / "kinds_project.json").write_text(
-        '{"format": 1, "package": "kinds_project", "release": "", "entries": [{"name": "kinds_project:overlap",'
-        f' "kind": "function", "calls": [{{"test": "t", "arguments": {{"said": [{text}, {text}], "expected": [1, 2]}},'
-        ' "returned": 1}], "objects": []}]}'
-    )
+    whole = {"format": 1, "package": "kinds_project", "release": "", "entries": [entry]}
+    (folder / "kinds_project.json").write_text(json.dumps(whole))
     monkeypatch.setenv(corpus.PLACE, str(folder))
-    _proposed(code, "overlap")
+    with contextlib.suppress(UsageError):
+        _proposed(code, name)
     assert not (tmp_path / "there").exists()
 
 

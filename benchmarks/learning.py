@@ -1,4 +1,4 @@
-"""What learning from runs reaches: the tests of drawn projects are watched, and their evaluation code is then tried.
+"""Measure what learning from runs reaches: the tests of drawn projects are watched, and their code is then tried.
 
 ``python benchmarks/learning.py --sdists FOLDER --work FOLDER`` takes each source distribution that has tests: it is
 installed as `firstsight` installs, its tests run in the sandbox with ``--evalcheck-learn``, and its public evaluation
@@ -55,6 +55,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, help="where projects are installed and rows are kept")
     parser.add_argument("--table", action="store_true", help="print the figures of the rows")
     parser.add_argument("--cost", action="store_true", help="the CPU ratio of watching the tests of each project")
+    parser.add_argument("--here", action="store_true", help="nothing is installed: the sources, in this environment")
     parser.add_argument("--smoke", action="store_true", help="a project of two functions")
     parser.add_argument("--one", nargs=2, metavar=("MODE", "PACKAGE"), help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -73,7 +74,7 @@ def main() -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and not given.cost:
             continue
-        row = cost(sdist, work) if given.cost else project(sdist, work)
+        row = (cost if given.cost else project)(sdist, work, here=given.here)
         if row is None:
             continue
         print(json.dumps({key: value for key, value in row.items() if key != "reasons"}), flush=True)
@@ -104,26 +105,29 @@ def table(rows: list[dict[str, Any]]) -> Iterator[str]:
         yield f"  of those that tests call: {here} of {called} ({of_called:.0%})"
 
 
-def project(sdist: Path, work: Path) -> dict[str, Any] | None:
+def project(sdist: Path, work: Path, *, here: bool) -> dict[str, Any] | None:
     """Learn from the tests of one project and try its code; None where it has no tests."""
     folder = unpacked(sdist, work)
     tests = tests_of(folder)
     if not tests:
         return None
     name, version = re.fullmatch(r"(.+)-([^-]+?)\.(?:tar\.\w+|zip)", sdist.name).groups()  # type: ignore[union-attr]
-    runner = Runner(Path(__file__).parent.parent, work, work)
-    venv = work / "venvs" / name
-    venv.parent.mkdir(parents=True, exist_ok=True)
-    site, why = runner.install(name.replace("_", "-"), version, venv)
+    venv, why = Path(sys.prefix), ""
+    if not here:
+        venv = work / "venvs" / name
+        venv.parent.mkdir(parents=True, exist_ok=True)
+        _, why = Runner(Path(__file__).parent.parent, work, work).install(name.replace("_", "-"), version, venv)
     row: dict[str, Any] = {"project": name, "note": why, "code": 0, "called": 0, "tests": len(tests)}
     row |= {"reached": {}, "reached_of_called": {}, "decided": {}, "seconds": {}, "reasons": {}}
     if why:
         return row
-    package = package_of(site, name)
+    package = package_in(folder)
     if not package:
         return row | {"note": "no import package"}
     output, seconds = sandboxed(
-        folder, venv, f"python -m pytest -q --maxfail=1000 --evalcheck-learn={package} {' '.join(tests)}"
+        folder,
+        venv,
+        f"python -m pytest -q --continue-on-collection-errors --evalcheck-learn={package} {' '.join(tests)}",
     )
     row["learned"] = " ".join(line for line in output.splitlines() if line.startswith("evalcheck: "))[:400]
     row["seconds"]["tests"] = round(seconds)
@@ -164,7 +168,7 @@ def reached(mode: str, package: str) -> dict[str, Any]:
     if mode != "learned":
         os.environ[corpus.PLACE] = os.devnull
     if mode == "words":
-        proposals.observe = lambda *_: ([], "")  # type: ignore[assignment]
+        vars(proposals)["observe"] = lambda *_: ([], "")
     found = find(Request.parse(package))
     candidates = [*found.candidates, *found.functions]
     result: dict[str, Any] = {
@@ -288,30 +292,27 @@ def tests_of(folder: Path) -> list[str]:
     return sorted({str(path.relative_to(folder)) for path in found if "site-packages" not in path.parts})
 
 
-def package_of(site: Path, name: str) -> str:
-    """Return the import package of an installed distribution, the one with most modules."""
-    from importlib import metadata
-
-    for found in metadata.distributions(path=[str(site)]):
-        if re.sub("[-_.]+", "-", found.metadata["Name"].lower()) == re.sub("[-_.]+", "-", name.lower()):
-            tops = [
-                str(file).split("/")[0].removesuffix(".py") for file in found.files or () if str(file).endswith(".py")
-            ]
-            tops = [top for top in tops if top.isidentifier() and top not in ("tests", "test", "examples", "docs")]
-            return max(dict.fromkeys(tops), key=tops.count, default="")
-    return ""
+def package_in(folder: Path) -> str:
+    """Return the package of a source folder, the one with most modules."""
+    counts = {
+        path.parent.name: sum(1 for _ in path.parent.rglob("*.py"))
+        for home in (folder / "src", folder)
+        for path in home.glob("*/__init__.py")
+        if path.parent.name.isidentifier() and path.parent.name not in (*_INNER, "docs")
+    }
+    return max(counts, key=lambda name: counts[name], default="")
 
 
-def cost(sdist: Path, work: Path) -> Mapping[str, Any] | None:
+def cost(sdist: Path, work: Path, *, here: bool) -> Mapping[str, Any] | None:
     """Return the CPU seconds of the tests of a project without and with the watch."""
     folder = unpacked(sdist, work)
     tests = tests_of(folder)
     name = sdist.name.rpartition("-")[0]
-    venv = work / "venvs" / name
+    venv = Path(sys.prefix) if here else work / "venvs" / name
     if not tests or not venv.exists():
         return None
-    package = package_of(next(venv.glob("lib/python*/site-packages")), name)
-    common = f"python -m pytest -q --maxfail=1000 {' '.join(tests)}"
+    package = package_in(folder)
+    common = f"python -m pytest -q --continue-on-collection-errors {' '.join(tests)}"
     _, before = sandboxed(folder, venv, common)
     _, after = sandboxed(folder, venv, f"{common} --evalcheck-learn={package}")
     return {
@@ -338,7 +339,7 @@ def smoke() -> None:
             """)
         )
         sys.path.insert(0, name)
-        import smoke_metrics
+        smoke_metrics: Any = __import__("smoke_metrics")
 
         watcher = Watcher(["smoke_metrics"], lambda: "smoke")
         with watcher.watch():

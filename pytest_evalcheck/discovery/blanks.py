@@ -26,7 +26,7 @@ def with_blanks(candidate: Candidate, why: str = "") -> str:
     """Return the source of a target that runs once each ``FILL_IN`` in it is replaced. The candidate is not called."""
     thing = candidate.load()
     construction, missing = _construction(candidate, thing)
-    kind, body, inputs = _of_kind(thing, construction)
+    kind, body, inputs = _kind_and_inputs(thing, construction)
     blanks = [*missing, *inputs[1]]
     head = [f"A target for {candidate}. Replace each {BLANK}: {'; '.join(blanks)}.", *([why] if why else [])]
     doc = "\n".join(textwrap.fill(line, 118) for line in head)
@@ -37,7 +37,7 @@ def with_blanks(candidate: Candidate, why: str = "") -> str:
     )
 
 
-def _of_kind(thing: Any, construction: str) -> tuple[str, str, tuple[str, list[str]]]:
+def _kind_and_inputs(thing: Any, construction: str) -> tuple[str, str, tuple[str, list[str]]]:
     """Return the kind, the body of the factory, and the inputs with what is blank in them."""
     if not inspect.isclass(thing):
         names = [each.name for each in _required(thing)]
@@ -51,7 +51,7 @@ def _of_kind(thing: Any, construction: str) -> tuple[str, str, tuple[str, list[s
             return "loop", f"return ec.Loop({call})", _rows(["each part of a sample"], others)
         return "metric", f"return {construction}", _rows(names or ["each argument"], [])
     if hasattr(thing, "named_modules") and not callable(getattr(thing, "compute", None)):
-        names = [each.name for each in _required(thing.forward)[1:]] or ["input"]
+        names = [each.name for each in _required(getattr(thing, "forward", None))[1:]] or ["input"]
         body = f"model = {construction}\nreturn ec.Wrapper(forward=lambda batch: model(*batch), model=model)"
         return "wrapper", body, _rows(names, [])
     protocol = protocol_of(thing)

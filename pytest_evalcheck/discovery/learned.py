@@ -13,7 +13,7 @@ from pytest_evalcheck.discovery.examples import Observed
 from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.kinds.common.process_state import isolated_process
 from pytest_evalcheck.learning import corpus
-from pytest_evalcheck.learning.streams import calls_of, of_calls
+from pytest_evalcheck.learning.streams import calls_of, streams_of
 from pytest_evalcheck.learning.values import decoded, encoded, is_kept
 from pytest_evalcheck.learning.watching import Object, Seen
 
@@ -67,7 +67,7 @@ def _with_streams(seen: Observed, entry: Seen, method: str, made: int = 0) -> li
     calls = calls_of(entry, method, made)
     found = []
     for one_sample in (False, True):
-        for number, stream in enumerate(of_calls(name, calls, one_sample=one_sample)[:_MOST_GROUPS]):
+        for number, stream in enumerate(streams_of(name, calls, one_sample=one_sample)[:_MOST_GROUPS]):
             if one_sample and stream.is_text and not seen.described:
                 continue  # a document, and so a scorer
             options = {"made": made, "group": number, "one_sample": one_sample}
@@ -187,8 +187,27 @@ def is_model(made: Any) -> bool:
     return hasattr(made, "named_modules") and any(True for _ in made.parameters())
 
 
+def own_name(name: Any, package: str) -> tuple[str, str]:
+    """Return the module and the path of ``module:path``.
+
+    Raises:
+        UsageError: where it is no name, or none of the package.
+    """
+    module, _, path = str(name).partition(":")
+    named = all(part.isidentifier() for part in (*module.split("."), *path.split(".")))
+    if not named or module.partition(".")[0] != package:
+        raise UsageError(f"{name!r} is no name of {package}")
+    return module, path
+
+
 def construction_of(name: str, made: dict[str, Any], package: str) -> tuple[str, tuple[str, ...]]:
-    """Return the source that makes an object again, and its imports."""
+    """Return the source that makes an object again, and its imports.
+
+    Raises:
+        UsageError: where an argument was not kept, or has no name.
+    """
+    if not all(key.isidentifier() or key.isdigit() for key in made):
+        raise UsageError(f"{[*made]} are no names of parameters")
     imports: dict[str, None] = {}
     given = ", ".join(
         source_of(value, package, imports) if key.isdigit() else f"{key}={source_of(value, package, imports)}"
@@ -218,9 +237,7 @@ def source_of(value: Any, package: str, imports: dict[str, None]) -> str:
         imports[f"from {module} import {path.partition('.')[0]}"] = None
         return path
     if isinstance(value, dict) and "made" in value:
-        module, _, path = str(value["made"]).partition(":")
-        if module.partition(".")[0] != package:
-            raise UsageError(f"{value['made']} is not of {package}")
+        module, path = own_name(value["made"], package)
         source, more = construction_of(path, value["arguments"], package)
         imports.update(dict.fromkeys((f"from {module} import {path.partition('.')[0]}", *more)))
         return source

@@ -1,4 +1,4 @@
-"""Wrappers, loops and scorers among what runs have called, decided by a trial with the observed calls."""
+"""Wrappers, decoders, loops and scorers among what runs have called, decided by a trial with the observed calls."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest_evalcheck
 from pytest_evalcheck.discovery.control import strategy_of
-from pytest_evalcheck.discovery.learned import construction_of, is_model
+from pytest_evalcheck.discovery.learned import construction_of, is_model, own_name
 from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.expectations.comparison import Tolerance, difference
 from pytest_evalcheck.kinds.common.process_state import isolated_process, same_random_numbers
 from pytest_evalcheck.kinds.loop.record import LoopData
-from pytest_evalcheck.learning.streams import batches_of, calls_of, of_calls
-from pytest_evalcheck.learning.watching import Seen
+from pytest_evalcheck.learning.streams import batches_of, calls_of, streams_of
+from pytest_evalcheck.learning.values import is_array
+from pytest_evalcheck.learning.watching import Call, Seen
 
 _ROWS = 6
 """Number of samples of a trial."""
@@ -46,19 +47,24 @@ def found(thing: Any, entry: Seen | None) -> list[OfKind]:
 def _ways(entry: Seen) -> Iterator[OfKind]:
     package = entry.module.partition(".")[0]
     if not entry.is_class:
-        yield from _of_calls(entry, "", 0, entry.name, (), package)
+        yield from _targets_from_calls(entry, "", 0, entry.name, (), package)
         return
     for number, made in enumerate(entry.ways):
         try:
             construction, imports = construction_of(entry.name, made or {}, package)
         except UsageError:
             continue
-        methods = dict.fromkeys(call.method for each in entry.objects if each.made == made for call in each.calls)
-        for method in methods:
-            yield from _of_calls(entry, method, number, construction, imports, package)
+        calls = [call for each in entry.objects if each.made == made for call in each.calls]
+        yield from (
+            OfKind(construction=construction, imports=(*imports, *more), described=described, inputs=inputs, **_DECODED)
+            for call in calls
+            for described, inputs, more in _decoders(call, package)
+        )
+        for method in dict.fromkeys(call.method for call in calls):
+            yield from _targets_from_calls(entry, method, number, construction, imports, package)
 
 
-def _of_calls(
+def _targets_from_calls(
     entry: Seen, method: str, made: int, construction: str, imports: tuple[str, ...], package: str
 ) -> Iterator[OfKind]:
     name = f"{entry.module}:{entry.name}" + (f".{method}" if method else "")
@@ -83,14 +89,14 @@ def _of_calls(
                 described=f"ec.Loop(evaluate=lambda data, batch_size=2: {value})",
                 inputs=f"ec.learned({given}, loader={loader!r})",
             )
-    for number, stream in enumerate(of_calls(name, calls)[:2]):
+    for number, stream in enumerate(streams_of(name, calls)[:2]):
         group = f", group={number}" if number else ""
         if entry.is_class and not stream.fixed:
             named = isinstance(stream.batch([]), Mapping)
             forward = f"lambda batch: {called}({'**' if named else '*'}batch)"
             described = f"ec.Wrapper(forward={forward}, model=made)"
             yield of_this(kind="wrapper", described=described, inputs=f"ec.learned({given}{group})")
-    for number, stream in enumerate(of_calls(name, calls, one_sample=True)[:2]):
+    for number, stream in enumerate(streams_of(name, calls, one_sample=True)[:2]):
         group = f", group={number}" if number else ""
         try:
             rest, more = construction_of("", stream.options, package)
@@ -102,8 +108,68 @@ def _of_calls(
         yield of_this(kind="scorer", described=described, inputs=inputs, imports=(*imports, *more))
 
 
+_DECODED: dict[str, Any] = {
+    "kind": "decoder",
+    "origin": "called as in a run that was watched; prompts of as many tokens as its logits have",
+}
+
+
+def _decoders(call: Call, package: str) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Yield records of a step with a cache: one argument has ids, one is an object of the package, logits come back."""
+    given = call.arguments
+    ids = [name for name, value in given.items() if is_array(value) and "int" in value["dtype"]]
+    caches = [name for name, value in given.items() if isinstance(value, dict) and "made" in value]
+    logits = call.returned
+    if isinstance(logits, dict) and "tuple" in logits:
+        logits = next(iter(logits["tuple"]), None)
+    if len(ids) != 1 or len(caches) != 1 or not is_array(logits) or "float" not in logits["dtype"]:
+        return
+    shape = tuple(given[ids[0]]["shape"])
+    if len(shape) != 2 or tuple(logits["shape"][:2]) != shape or len(logits["shape"]) != 3:
+        return
+    arguments = given[caches[0]]["arguments"]
+    rows = next((key for key, value in arguments.items() if type(value) is int and value == shape[0]), "")
+    try:
+        rest, more = construction_of("", {k: v for k, v in given.items() if k not in (*ids, *caches)}, package)
+        module, name = own_name(given[caches[0]]["made"], package)
+        cache, of_cache = construction_of(name, arguments, package)
+    except UsageError:
+        return
+    cache = cache.replace(f"{rows}={shape[0]}", f"{rows}=rows", 1) if rows else cache
+    others = f", {rest[1:-1]}" if rest[1:-1] else ""
+    called = f"made.{call.method}" if call.method not in ("forward", "__call__") else "made"
+    step = f"lambda ids, cache, mask, positions: {called}({ids[0]}=ids, {caches[0]}=cache{others})"
+    for first in ("None", f"(lambda rows: {cache})(len(ids))"):
+        full = f"lambda ids, mask, positions: {called}({ids[0]}=ids, {caches[0]}={first}{others})"
+        described = f"ec.Decoder(made, make_cache=lambda rows: {cache}, step={step}, full={full}, sides=())"
+        yield described, f"es.prompts(vocab={logits['shape'][2]})", (*more, *of_cache, f"from {module} import {name}")
+
+
+def _is_decoder(make: Callable[[], Any], _: Any) -> bool:
+    """Return whether steps with a cache give logits, those of a first piece as without one."""
+    import torch
+
+    record, model = make()
+    if hasattr(model, "eval"):
+        model.eval()
+    ids = torch.tensor([[1, 2, 3, 1, 0], [2, 0, 1, 3, 3]])
+    positions = torch.arange(5).expand(2, 5)
+    mask = torch.ones_like(ids)
+    with torch.no_grad():
+        whole = record.full(ids, mask, positions)
+        cache = record.make_cache(2)
+        for start, end in ((0, 3), (3, 4), (4, 5)):
+            result = record.step(ids[:, start:end], cache, mask[:, :end], positions[:, start:end])
+            logits, cache = result if isinstance(result, tuple) else (result, cache)
+            if logits.shape != whole[:, start:end].shape:
+                return False
+            if start == 0 and not torch.allclose(logits, whole[:, :end], rtol=1e-3, atol=1e-3):
+                return False
+    return True
+
+
 def _passes(thing: Any, way: OfKind) -> bool:
-    trial = {"wrapper": _is_wrapper, "loop": _is_loop, "scorer": _is_scorer}[way.kind]
+    trial = {"wrapper": _is_wrapper, "decoder": _is_decoder, "loop": _is_loop, "scorer": _is_scorer}[way.kind]
     names: dict[str, Any] = {}
     with isolated_process(), same_random_numbers():
         try:

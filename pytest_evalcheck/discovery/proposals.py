@@ -147,7 +147,7 @@ def propose(candidate: Candidate) -> Proposed:
         if rank == 0 and not proposed.targets:
             home = f"from {candidate.module} import {candidate.name}"
             others = other_kinds.found(thing, learned.entry_of(thing))
-            proposed.targets += [_of_other_kind(candidate, each, home) for each in others]
+            proposed.targets += [_proposal_of_kind(candidate, each, home) for each in others]
     proposed.decided = "" if proposed.targets else proposed.decided
     if not proposed.targets:
         seen = "no repetition of its calls that were watched gives a value of its own for each of several inputs"
@@ -179,7 +179,7 @@ def _proposal(candidate: Candidate, thing: Any, form: _Form, source: str, origin
     )
 
 
-def _of_other_kind(candidate: Candidate, found: other_kinds.OfKind, home: str) -> Proposal:
+def _proposal_of_kind(candidate: Candidate, found: other_kinds.OfKind, home: str) -> Proposal:
     return Proposal(
         candidate=candidate,
         label="" if found.kind == "scorer" else found.kind,

@@ -205,6 +205,14 @@ def parsed(text: str, place: str) -> tuple[str, str, list[Seen]]:
         data = json.loads(text)
     except ValueError as error:
         raise UsageError(f"{place} is not JSON: {error}") from error
+    try:
+        return _parsed(data, place)
+    except (TypeError, ValueError, AttributeError, KeyError) as error:
+        text = f"{type(error).__name__}: {error}"
+        raise UsageError(f"{place} is not as it is written ({text}): learn again, or undo what was edited") from error
+
+
+def _parsed(data: Any, place: str) -> tuple[str, str, list[Seen]]:
     _require(data, "file", place)
     if data["format"] != FORMAT:
         raise UsageError(f"{place} has the format {data['format']!r}; expected {FORMAT}: learn again")
@@ -223,13 +231,24 @@ def parsed(text: str, place: str) -> tuple[str, str, list[Seen]]:
         for made in entry["objects"]:
             _require(made, "object", where)
             calls = [_read_call(_require(call, "call", where)) for call in made["calls"]]
+            _require_names(made["made"] or {}, where)
             seen.objects.append(Object(made["made"], str(made["test"]), calls))
         entries.append(seen)
     return package, str(data["release"]), entries
 
 
 def _read_call(call: Mapping[str, Any]) -> Call:
+    _require_names(call["arguments"], "a call")
+    if "method" in call and not str(call["method"]).isidentifier():
+        raise UsageError(f"{call['method']!r} is no name of a method")
     return Call(str(call.get("method", "")), dict(call["arguments"]), call.get("returned"))
+
+
+def _require_names(arguments: Mapping[str, Any], place: str) -> None:
+    """Require names of parameters: they become part of a source."""
+    for name in arguments:
+        if not (name.isidentifier() or name.isdigit()):
+            raise UsageError(f"{place}: {name!r} is no name of a parameter")
 
 
 def _require(data: Any, what: str, place: str) -> dict[str, Any]:

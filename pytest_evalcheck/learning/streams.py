@@ -224,9 +224,9 @@ class Stream:
             return mixed
         values = {index: st.sampled_from(self.columns[index].domain) for index in places}
         one = st.sampled_from(places).flatmap(lambda at: st.tuples(st.just(at), values[at], st.integers(0, 63)))
-        return st.one_of(mixed, st.builds(self._with, mixed, one))
+        return st.one_of(mixed, st.builds(self._with_change, mixed, one))
 
-    def _with(self, row: Any, change: tuple[int, Any, int]) -> Any:
+    def _with_change(self, row: Any, change: tuple[int, Any, int]) -> Any:
         at, value, place = change
         entry = _replaced(row[at], value, place)
         column = self.columns[at]
@@ -281,7 +281,7 @@ def learned(
         raise UsageError(f"the corpus has no {module}:{first}{nearest(f'{module}:{first}', known.entries)}")
     calls = calls_of(entry, method, made)
     calls = loaded(calls, loader) if loader else calls
-    found = of_calls(name, calls, one_sample=one_sample or documents)
+    found = streams_of(name, calls, one_sample=one_sample or documents)
     if not 0 <= group < len(found):
         kind = "calls with one sample each" if one_sample else "calls with rows"
         raise UsageError(f"the corpus has {len(found)} groups of {kind} of {name}; group={group} is none of them")
@@ -352,19 +352,31 @@ def _stacked(values: Sequence[Any]) -> Any:
     return [*values]
 
 
-def of_calls(name: str, calls: Sequence[tuple[str, Mapping[str, Any]]], *, one_sample: bool = False) -> list[Stream]:
-    """Group calls by their form, and return a stream for each group that has rows."""
+def streams_of(name: str, calls: Sequence[tuple[str, Mapping[str, Any]]], *, one_sample: bool = False) -> list[Stream]:
+    """Group calls by their form, and return a stream for each group that has rows.
+
+    Raises:
+        UsageError: where the calls are not as they are written, such as after an edit by hand.
+    """
+    try:
+        return _grouped(name, calls, one_sample)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, StopIteration) as error:
+        text = f"{type(error).__name__}: {error}"
+        raise UsageError(f"the calls of {name} in the corpus cannot be read ({text}); learn again") from error
+
+
+def _grouped(name: str, calls: Sequence[tuple[str, Mapping[str, Any]]], one_sample: bool) -> list[Stream]:
     groups: dict[str, list[tuple[str, dict[Path, Any], dict[Path, str]]]] = {}
     for test, arguments in calls:
-        leaves, forms = _flat(arguments, name.partition(":")[0].partition(".")[0])
+        leaves, forms = _flat(arguments, name.partition(":")[0].partition(".")[0], whole=one_sample)
         groups.setdefault(json.dumps([*leaves]), []).append((test, leaves, forms))
-    read = _of_samples if one_sample else _of_batches
+    read = _sample_streams if one_sample else _batch_streams
     found = [stream for group in groups.values() for stream in read(name, group)]
     return sorted(found, key=lambda each: -each.count)
 
 
-def _flat(arguments: Mapping[str, Any], package: str) -> tuple[dict[Path, Any], dict[Path, str]]:
-    """Return the leaves of a call by path, and by path the containers above them.
+def _flat(arguments: Mapping[str, Any], package: str, *, whole: bool) -> tuple[dict[Path, Any], dict[Path, str]]:
+    """Return the leaves of a call by path, and by path the containers above them; ``whole`` arguments are leaves.
 
     An argument that was not kept is left out: it may have a default.
     """
@@ -374,7 +386,9 @@ def _flat(arguments: Mapping[str, Any], package: str) -> tuple[dict[Path, Any], 
     def walk(path: Path, value: Any) -> None:
         forms[path] = ""
         inside: Mapping[str, Any] = {}
-        if isinstance(value, dict) and "dict" in value:
+        if whole:
+            pass  # the parts of one argument are of one sample
+        elif isinstance(value, dict) and "dict" in value:
             forms[path], inside = "dict", value["dict"]
         elif isinstance(value, dict) and "tuple" in value and not all(map(_is_scalar, value["tuple"])):
             forms[path], inside = "tuple", {str(i): each for i, each in enumerate(value["tuple"])}
@@ -407,7 +421,7 @@ def _length(value: Any) -> int | None:
 Group = Sequence[tuple[str, dict[Path, Any], dict[Path, str]]]
 
 
-def _of_batches(name: str, group: Group) -> Iterator[Stream]:
+def _batch_streams(name: str, group: Group) -> Iterator[Stream]:
     """Streams of calls that each have a batch: leaves of one length, in every call, are its columns."""
     paths = [*group[0][1]]
     lengths = [{path: _length(leaves[path]) for path in paths} for _, leaves, _ in group]
@@ -427,7 +441,7 @@ def _of_batches(name: str, group: Group) -> Iterator[Stream]:
             yield _stream(name, columns, fixed, part)
 
 
-def _of_samples(name: str, group: Group) -> Iterator[Stream]:
+def _sample_streams(name: str, group: Group) -> Iterator[Stream]:
     """The stream of calls that each have one sample: what differs between them is a column."""
     paths = [*group[0][1]]
     values = {path: [leaves[path] for _, leaves, _ in group] for path in paths}
@@ -470,7 +484,11 @@ def _columns(paths: Sequence[Path], calls: Sequence[Mapping[Path, Any]]) -> list
             entries[path] += column
     if len(seeded) < len(paths) and max(map(len, entries.values())) < 2:
         return []
-    return [_column(path, [call[path] for call in calls], tuple(entries[path])) for path in paths]
+    columns = [_column(path, [call[path] for call in calls], tuple(entries[path])) for path in paths]
+    for each in columns:  # numbers that make no array are found here, and not in a check
+        if each.is_array:
+            _collated(each, [_entry(each, i) for i in range(len(each.entries))], "")
+    return columns
 
 
 def _entries(value: Any) -> list[Any]:

@@ -110,7 +110,7 @@ def _fields_of(value: Any) -> dict[str, Any] | None:
         names = kind.__dict__.get("_fields", ())
         return dict(zip(names, tuple.__iter__(value), strict=False)) if names else None
     known: Any = vars(kind).get("__dataclass_fields__") or vars(kind).get("__pydantic_fields__")
-    if not isinstance(known, dict) or kind.__getattribute__ is not object.__getattribute__:
+    if not isinstance(known, dict) or vars(kind).get("__getattribute__") is not None:
         return None
     stored = getattr(value, "__dict__", {})
     names = [key for key, each in known.items() if getattr(each, "init", True) is not False]
@@ -190,7 +190,7 @@ def is_kept(value: Any, package: str = "") -> bool:
             return _is_of(value[key], package) and all(is_kept(each, package) for each in inside.values())
     if "dict" in value:
         return all(is_kept(each, package) for each in value["dict"].values())
-    parts = next((value[key] for key in ("list", "tuple", "set", "frozenset", "pairs") if key in value), [])
+    parts: Any = next((value[key] for key in ("list", "tuple", "set", "frozenset", "pairs") if key in value), [])
     return all(is_kept(each, package) for each in parts)
 
 
@@ -207,8 +207,8 @@ def is_cut(value: Any) -> bool:
     if "dict" in value:
         return any(map(is_cut, value["dict"].values()))
     if "fields" in value or "arguments" in value:
-        return any(map(is_cut, value.get("fields", value.get("arguments")).values()))
-    parts = next((value[key] for key in ("list", "tuple", "set", "frozenset", "pairs") if key in value), [])
+        return any(map(is_cut, value.get("fields", value.get("arguments", {})).values()))
+    parts: Any = next((value[key] for key in ("list", "tuple", "set", "frozenset", "pairs") if key in value), [])
     return value.get("length", len(parts)) > len(parts) or any(map(is_cut, parts))
 
 
@@ -264,7 +264,10 @@ def _restored(value: Mapping[str, Any]) -> Any:
     if "rows" not in value:
         raise UsageError(f"the numbers of an array of shape {value.get('shape')} were not kept")
     shape = tuple(int(each) for each in value["shape"])
-    return made_array(str(value["array"]), str(value["dtype"]), value["rows"], shape)
+    try:
+        return made_array(str(value["array"]), str(value["dtype"]), value["rows"], shape)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise UsageError(f"the numbers of an array of shape {shape} cannot be read: {error}") from error
 
 
 def made_array(home: str, dtype: str, rows: Any, shape: tuple[int, ...]) -> Any:

@@ -85,15 +85,63 @@ class Watcher:
     @contextmanager
     def watch(self) -> Iterator[None]:
         """Watch the calls of this thread, and of threads that begin in the block."""
+        with self._monitored() if _can_monitor() else self._profiled():
+            yield
+        self._open.clear()
+
+    @contextmanager
+    def _profiled(self) -> Iterator[None]:
         before, of_threads = sys.getprofile(), threading.getprofile()
-        threading.setprofile(self._event)
-        sys.setprofile(self._event)
+        known, opened, watched = self._codes.get, self._open, self._event
+
+        def event(frame: FrameType, kind: str, value: Any) -> None:
+            # Every call of the process comes here: what is not watched is to cost little.
+            if kind == "call":
+                code = known(id(frame.f_code))
+                if code is None or code[1]:
+                    watched(frame, kind, value)
+            elif kind == "return" and opened:
+                watched(frame, kind, value)
+
+        threading.setprofile(event)
+        sys.setprofile(event)
         try:
             yield
         finally:
             sys.setprofile(before)
             threading.setprofile(of_threads)
-            self._open.clear()
+
+    @contextmanager
+    def _monitored(self) -> Iterator[None]:
+        """Watch by events of single code objects, from Python 3.12 on: what is not watched costs nothing."""
+        monitoring: Any = vars(sys)["monitoring"]
+        tool, events = monitoring.PROFILER_ID, monitoring.events
+        monitoring.use_tool_id(tool, "pytest-evalcheck")
+
+        def start(code: CodeType, _: int) -> Any:
+            self._event(sys._getframe(1), "call", None)
+            return None if self._codes[id(code)][1] else monitoring.DISABLE
+
+        def end(code: CodeType, _: int, value: Any) -> Any:
+            self._event(sys._getframe(1), "return", value)
+            return None if self._codes.get(id(code), (code, ""))[1] else monitoring.DISABLE
+
+        def unwind(_code: CodeType, _: int, _error: BaseException) -> None:
+            self._event(sys._getframe(1), "return", None)
+
+        callbacks = {events.PY_START: start, events.PY_RETURN: end, events.PY_UNWIND: unwind}
+        for event, callback in callbacks.items():
+            monitoring.register_callback(tool, event, callback)
+        if not self._codes:  # an earlier watcher has decided about other packages
+            monitoring.restart_events()
+        monitoring.set_events(tool, events.PY_START | events.PY_RETURN | events.PY_UNWIND)
+        try:
+            yield
+        finally:
+            monitoring.set_events(tool, 0)
+            for event in callbacks:
+                monitoring.register_callback(tool, event, None)
+            monitoring.free_tool_id(tool)
 
     def forget(self) -> None:
         """Let go of the objects of a test that has ended: what follows is of other ones."""
@@ -221,6 +269,11 @@ class Watcher:
                 return bool(code.co_argcount) and back.f_locals.get(code.co_varnames[0]) is owner
             back = back.f_back
         return False
+
+
+def _can_monitor() -> bool:
+    monitoring = vars(sys).get("monitoring")
+    return monitoring is not None and monitoring.get_tool(monitoring.PROFILER_ID) is None
 
 
 def roots(package: str) -> list[Path]:

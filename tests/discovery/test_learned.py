@@ -133,13 +133,14 @@ def test_what_is_written_names_the_methods_that_were_found_by_trial(
 ) -> None:
     _learn(pytester, "-n", "2").stdout.fnmatch_lines(["evalcheck: learned learned_project: 11 calls*"])
     written = pytester.runpython_c(
-        "from pytest_evalcheck.__main__ import main; main(['write', 'learned_project.metrics', '-o', 'made.py'])"
+        "from pytest_evalcheck.__main__ import main; main(['write', '--from-corpus', '-o', 'made.py'])"
     )
     assert written.ret == 0
     text = (project / "made.py").read_text()
     assert "return Gap(bins=4).measure" in text
     assert "return ec.Metric(update=made.push, compute=lambda: made.value, reset=made.begin)" in text
     assert "return Tally(labels=['a', 'b'])" in text
+    assert "@ec.metric(inputs=ec.learned('learned_project.metrics:share'), budget=None)" in text
 
 
 def test_another_release_a_name_that_is_gone_and_a_hostile_file(pytester: pytest.Pytester, project: Path) -> None:
@@ -185,6 +186,7 @@ def test_a_script_is_watched(pytester: pytest.Pytester, project: Path) -> None:
     ("arguments", "message"),
     [
         (("--evalcheck-learn=no_such_package",), "there is no package 'no_such_package' to learn from*"),
+        (("--evalcheck-learn-exclude=a",), "--evalcheck-learn-exclude is about --evalcheck-learn=PACKAGES: give both"),
         (("--evalcheck-learn=json", "--evalcheck"), "--evalcheck-learn watches ordinary tests: leave --evalcheck out"),
     ],
 )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import textwrap
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from pytest_evalcheck.discovery.blanks import with_blanks
 from pytest_evalcheck.discovery.candidates import Candidate
 from pytest_evalcheck.discovery.proposals import Proposed, propose
 from pytest_evalcheck.discovery.target_source import write
+from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.learning import corpus
 from pytest_evalcheck.learning.watching import Watcher
 
@@ -70,6 +73,27 @@ SOURCE = """
         return 1.0
 
 
+    class KeptTokens:
+        def __init__(self, rows, width):
+            self.memory = torch.zeros(rows, 0, width)
+
+
+    class Decoder(torch.nn.Module):
+        def __init__(self, vocab, width=8, scale=1.0):
+            super().__init__()
+            self.embed, self.head = torch.nn.Embedding(vocab, width), torch.nn.Linear(width, vocab)
+            self.scale = scale
+
+        def step(self, ids, kept=None):
+            new = self.embed(ids)
+            past = new[:, :0] if kept is None else kept.memory
+            whole = torch.cat([past, new], 1)
+            if kept is not None:
+                kept.memory = whole * self.scale
+            sums = whole.cumsum(1) / torch.arange(1, whole.shape[1] + 1)[:, None]
+            return self.head(sums[:, past.shape[1] :])
+
+
     class Pile:
         def __init__(self):
             self.values = []
@@ -106,6 +130,9 @@ def use(code: Any) -> None:
     for said, answer in (("a b", "a b"), ("a", "a b"), ("x y z", "a")):
         judge.judge(said, code.Case("q", answer))
         code.overlap(said, answer)
+    for scale in (1.0, 0.5):  # the memory of the second one is damaged with every step
+        decoder = code.Decoder(11, scale=scale)
+        decoder.step(torch.tensor([[1, 2, 3]]), code.KeptTokens(1, width=8))
     pile = code.Pile()
     pile.push(torch.tensor([1.0, 2.0]), torch.tensor([1.5, 2.0]))
     pile.push(torch.tensor([4.0]), torch.tensor([1.0]))
@@ -145,6 +172,20 @@ def _proposed(code: Any, name: str) -> Proposed:
 def test_a_kind_is_found_by_trial(code: Any, name: str, kind: str, described: str) -> None:
     [target] = _proposed(code, name).targets
     assert (target.kind, target.described) == (kind, described)
+
+
+def test_a_decoder_is_a_step_with_a_cache_of_the_package(code: Any, pytester: pytest.Pytester) -> None:
+    [target] = _proposed(code, "Decoder").targets
+    assert (target.kind, target.inputs) == ("decoder", "es.prompts(vocab=11)")
+    assert "make_cache=lambda rows: KeptTokens(rows=rows, width=8)" in target.described
+    damaged = replace(target, construction="Decoder(vocab=11, width=8, scale=0.5)", label="damaged")
+    pytester.makepyfile(evalcheck_made=write("Targets.", [target, damaged], {}, []))
+    ran = pytester.runpytest("--evalcheck", "--evalcheck-select=EC301", "-p", "no:cacheprovider", "-rA")
+    lines = [line for line in ran.outlines if line.startswith(("PASSED", "FAILED"))]
+    assert sorted(("damaged" in line, line.partition(" ")[0]) for line in lines) == [
+        (False, "PASSED"),
+        (True, "FAILED"),
+    ]
 
 
 def test_a_loop_keeps_the_model_that_its_test_has_made(code: Any) -> None:
@@ -189,17 +230,42 @@ def test_blanks_name_what_is_missing_and_run_when_they_are_filled(code: Any, pyt
     )
 
 
-def test_a_hostile_object_is_not_made(code: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = json.dumps({"object": "subprocess:Popen", "fields": {"args": ["touch", str(tmp_path / "there")]}})
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"said": [{"object": "subprocess:Popen", "fields": {"args": ["touch", "PLACE"]}}] * 2, "expected": [1, 2]},
+        {"said": [1, 2], "expected": {"made": "subprocess:Popen", "arguments": {"args": ["touch", "PLACE"]}}},
+        {"said": [1, 2], "a=open('PLACE', 'w'), b": 1},
+        {
+            "ids": {"array": "torch", "dtype": "torch.int64", "shape": [1, 2], "rows": [[1, 2]]},
+            "kept": {"made": "subprocess:Popen", "arguments": {"args": ["touch", "PLACE"]}},
+        },
+        {
+            "ids": {"array": "torch", "dtype": "torch.int64", "shape": [1, 2], "rows": [[1, 2]]},
+            "kept": {"made": "kinds_project:KeptTokens(open('PLACE', 'w'), 1) or KeptTokens", "arguments": {}},
+        },
+    ],
+)
+@pytest.mark.parametrize("name", ["overlap", "Decoder"])
+def test_a_hostile_corpus_runs_nothing(
+    code: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, arguments: dict[str, Any]
+) -> None:
+    logits = {"array": "torch", "dtype": "torch.float32", "shape": [1, 2, 11], "rows": []}
+    call = {
+        "arguments": json.loads(json.dumps(arguments).replace("PLACE", str(tmp_path / "there"))),
+        "returned": logits,
+    }
+    made = [{"made": {"vocab": 11}, "test": "t", "calls": [{"method": "step", **call}]}]
+    entry: dict[str, Any] = {"name": f"kinds_project:{name}"}
+    entry |= {"calls": [], "objects": made} if name == "Decoder" else {"calls": [{"test": "t", **call}], "objects": []}
+    entry["kind"] = "class" if name == "Decoder" else "function"
     folder = tmp_path / corpus.FOLDER
     folder.mkdir()
-    (folder / "kinds_project.json").write_text(
-        '{"format": 1, "package": "kinds_project", "release": "", "entries": [{"name": "kinds_project:overlap",'
-        f' "kind": "function", "calls": [{{"test": "t", "arguments": {{"said": [{text}, {text}], "expected": [1, 2]}},'
-        ' "returned": 1}], "objects": []}]}'
-    )
+    whole = {"format": 1, "package": "kinds_project", "release": "", "entries": [entry]}
+    (folder / "kinds_project.json").write_text(json.dumps(whole))
     monkeypatch.setenv(corpus.PLACE, str(folder))
-    _proposed(code, "overlap")
+    with contextlib.suppress(UsageError):
+        _proposed(code, name)
     assert not (tmp_path / "there").exists()
 
 

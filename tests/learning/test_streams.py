@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy
@@ -13,7 +16,7 @@ from hypothesis import strategies as st
 
 from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.learning import corpus
-from pytest_evalcheck.learning.streams import Stream, batches_of, learned, of_calls
+from pytest_evalcheck.learning.streams import Stream, batches_of, learned, streams_of
 from pytest_evalcheck.learning.values import encoded
 
 
@@ -21,7 +24,7 @@ def _streams(*calls: dict[str, Any], one_sample: bool = False) -> list[Stream]:
     kept = [
         (f"test_{i}", {name: encoded(value, name=name) for name, value in call.items()}) for i, call in enumerate(calls)
     ]
-    return of_calls("some.module:name", json.loads(json.dumps(kept)), one_sample=one_sample)
+    return streams_of("some.module:name", json.loads(json.dumps(kept)), one_sample=one_sample)
 
 
 def _drawn(stream: Stream, count: int = 40, *, changes: bool = True) -> list[Any]:
@@ -108,6 +111,15 @@ def test_calls_with_one_sample_each() -> None:
     assert not _streams({"said": "a", "true": "b"}, one_sample=True)  # one call alone
 
 
+def test_the_parts_of_an_argument_are_of_one_sample() -> None:
+    calls = [{"said": "a", "case": {"id": 1, "true": "a"}}, {"said": "b", "case": {"true": "a"}}]
+    [stream] = _streams(*calls, one_sample=True)
+    assert stream.strategy(changes=False).collate([stream.strategy(changes=False).fixed(1)[0]])[1][0] in (
+        {"id": 1, "true": "a"},
+        {"true": "a"},
+    )
+
+
 def test_nested_arguments_come_back() -> None:
     [stream] = _streams({"batch": {"x": [1, 2], "more": (torch.zeros(2, 1), torch.ones(2))}, "n": 3})
     batch = stream.batch([(1, (0.0,), 1.0)])
@@ -178,3 +190,36 @@ def test_a_name_that_is_not_there(tmp_path: Any, monkeypatch: pytest.MonkeyPatch
         learned("some.module:shar")
     with pytest.raises(UsageError, match=r"1 groups of calls with rows of some.module:share; group=1 is none of them"):
         learned("some.module:share", group=1)
+
+
+def _damaged(value: Any, random: Random) -> Any:
+    """Return a copy of a JSON value in which some part is another one."""
+    if random.random() < 0.06:
+        return random.choice([None, 7, "x", [], {}, [[1], 2], {"array": "torch"}, {"tuple": 3}, -0.5])
+    if isinstance(value, dict):
+        return {key: _damaged(each, random) for key, each in value.items() if random.random() > 0.02}
+    return [_damaged(each, random) for each in value] if isinstance(value, list) else value
+
+
+def test_a_corpus_that_was_damaged_is_read_or_refused_in_a_sentence(tmp_path: Path) -> None:
+    calls = [
+        {"a": torch.rand(3, 2), "b": [1, 2, 3], "c": {"x": numpy.arange(3)}, "k": 2},
+        {"a": torch.rand(2, 2), "b": [1, 2], "c": {"x": numpy.arange(2)}, "k": 2},
+    ]
+    kept = [{"test": "t", "arguments": {name: encoded(each) for name, each in call.items()}} for call in calls]
+    entry = {"name": "some.module:share", "kind": "function", "calls": kept, "objects": []}
+    whole = {"format": 1, "package": "some", "release": "", "entries": [entry]}
+    ended = Counter()
+    for seed in range(400):
+        text = json.dumps(_damaged(whole, Random(seed)))
+        try:
+            _, _, entries = corpus.parsed(text, "some.json")
+            for stream in streams_of(
+                "some.module:share", [(t, c.arguments) for t, c in entries[0].calls] if entries else []
+            ):
+                strategy = stream.strategy(changes=True)
+                strategy.collate(strategy.fixed(3))
+            ended["read"] += 1
+        except UsageError:
+            ended["refused"] += 1
+    assert min(ended["read"], ended["refused"]) > 20

@@ -233,3 +233,18 @@ def test_an_object_that_was_seen_is_made_again_where_it_is_an_argument(watched: 
         watched.share([1], watched.Mean(4))
     [(_, call)] = watcher.seen["watched_project:share"].calls
     assert call.arguments["total"] == {"made": "watched_project:Mean", "arguments": {"size": 4}}
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="there are no events of single code objects before Python 3.12")
+def test_events_of_code_objects_and_the_profiler_see_the_same(watched: Any) -> None:
+    seen = []
+    for way in ("_monitored", "_profiled"):
+        watcher = _watcher()
+        with getattr(watcher, way)():
+            watched.share([1], total=2)
+            with pytest.raises(ValueError, match="no"):
+                watched.fails(3)
+            watched.Mean(3).twice([2.0])
+            watched.in_a_thread([5])
+        seen.append(watcher.seen)
+    assert seen[0] == seen[1]

@@ -186,7 +186,7 @@ def is_kept(value: Any, package: str = "") -> bool:
         return False
     for key in ("name", "object", "made"):
         if key in value:
-            inside = value.get("fields", value.get("arguments", {}))
+            inside: Any = value.get("fields", value.get("arguments", {}))
             return _is_of(value[key], package) and all(is_kept(each, package) for each in inside.values())
     if "dict" in value:
         return all(is_kept(each, package) for each in value["dict"].values())
@@ -207,7 +207,8 @@ def is_cut(value: Any) -> bool:
     if "dict" in value:
         return any(map(is_cut, value["dict"].values()))
     if "fields" in value or "arguments" in value:
-        return any(map(is_cut, value.get("fields", value.get("arguments", {})).values()))
+        inside: Any = value.get("fields", value.get("arguments", {}))
+        return any(map(is_cut, inside.values()))
     parts: Any = next((value[key] for key in ("list", "tuple", "set", "frozenset", "pairs") if key in value), [])
     return value.get("length", len(parts)) > len(parts) or any(map(is_cut, parts))
 

@@ -303,7 +303,8 @@ def _part(shape: Shape | None, key: Any) -> Shape | None:
         return None if _LIST in shape else shape.setdefault(key, {})
     if shape and _LIST not in shape:
         return None
-    return shape.setdefault(_LIST, {})
+    inside: dict[str, Any] = shape.setdefault(_LIST, {})
+    return inside
 
 
 def _of_function(function: Any, shape: Shape) -> None:

@@ -53,7 +53,11 @@ def _lists(part: MutableMapping[str, Any]) -> Iterator[tuple[MutableMapping[str,
 def _with_answer(document: dict[str, Any], right: int, moved: int) -> Iterator[dict[str, Any]]:
     labels = [holder[key] for holder, key in _lists(document)]
     for name, value in document.items():
-        tables = [list(range(100)), [str(each) for each in range(100)], [str(each) for each in range(1, 101)]]
+        tables: list[list[Any]] = [
+            list(range(100)),
+            [str(each) for each in range(100)],
+            [str(each) for each in range(1, 101)],
+        ]
         tables += [list(range(1, 101)), [*"ABCDEFGHIJ"], [*"abcdefghij"], *labels]
         for table in tables:
             if len(table) > max(right, moved) and table[right] == value and not isinstance(value, bool):

@@ -164,8 +164,8 @@ def lines(found: Discovery) -> list[str]:
     """Return lines for the screen: how many metrics were tried, and why each of the others was not."""
     out = [f"inferred: {line}" for line in found.summary]
     out += [f"  {DECLARED}: {name}: {why}" for name, why in [*found.decided.items()][:_MOST_REASONS]]
-    more = len(found.decided) - _MOST_REASONS
-    out += [f"  and {more} more: see the file of the targets, or JSON"] if more > 0 else []
+    unnamed = len(found.decided) - _MOST_REASONS
+    out += [f"  and {unnamed} more: see the file of the targets, or JSON"] if unnamed > 0 else []
     reasons: dict[str, list[str]] = {}
     for name, why in found.left.items():
         reasons.setdefault(why, []).append(name)

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import weakref
+from contextlib import ExitStack
 from typing import Any
 
 from pytest_evalcheck.engine.factory import TargetFactory
@@ -38,25 +39,26 @@ def call_elsewhere(target: Target, method: str, argument: Any) -> list[Any]:
     wanted = {"path": sys.path, "file": target.file, "name": target.name, "method": method, "argument": argument}
     known, text = _known.setdefault(target, {}), json.dumps(wanted)
     if text not in known:
-        known[text] = [_result(process) for process in [_started(seed, text) for seed in _SEEDS]]
+        with ExitStack() as stack:
+            processes = [_started(seed, stack) for seed in _SEEDS]
+            known[text] = [_result(process, text) for process in processes]
     return known[text]
 
 
-def _started(seed: str, text: str) -> subprocess.Popen[str]:
+def _started(seed: str, stack: ExitStack) -> subprocess.Popen[str]:
+    """Return a new process, which has ended when the stack is left, also after an error of another one."""
     path = os.pathsep.join(filter(None, sys.path))
     environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": path, _INSIDE: "1"}
     pipes: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    process = subprocess.Popen([sys.executable, "-c", _PROGRAM], text=True, env=environment, **pipes)
-    assert process.stdin is not None
-    process.stdin.write(text)
+    process = stack.enter_context(
+        subprocess.Popen([sys.executable, "-c", _PROGRAM], text=True, env=environment, **pipes)
+    )
+    stack.callback(process.kill)
     return process
 
 
-def _result(process: subprocess.Popen[str]) -> Any:
-    try:
-        out, errors = process.communicate()
-    finally:
-        process.kill()
+def _result(process: subprocess.Popen[str], text: str) -> Any:
+    out, errors = process.communicate(text)
     lines = [line for line in out.splitlines() if line.startswith(_MARK)]
     if not lines:
         last = (errors.strip().splitlines() or ["it ended without a result"])[-1]

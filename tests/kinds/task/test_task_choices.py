@@ -69,7 +69,7 @@ def test_the_letter_of_a_choice_is_rewritten_too() -> None:
         "EC702": "passed",
         "EC703": "passed",
         "EC704": "passed",
-        "EC705": "passed",
+        "EC705": "refusal",  # it reads the A of N/A
     }
     assert outcomes(record(WORDS[:4], str.strip), "EC702,EC703") == {
         "EC702": "written-with-lower-case",

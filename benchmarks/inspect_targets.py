@@ -25,13 +25,19 @@ def task(scorer: Any, *targets: Any, solver: Any = None, choices: Any = None) ->
 
 NUMBERS, WORDS, LETTERS = ("29", "5", "1200"), ("Paris", "New York", "yes"), ("A", "C", "D")
 _OPTIONS: dict[str, tuple[tuple[str, ...], list[dict[str, Any]]]] = {
-    "match": (NUMBERS, [{"numeric": n, "location": w} for n in (False, True) for w in ("begin", "end", "any", "exact")]),
+    "match": (
+        NUMBERS,
+        [{"numeric": n, "location": w} for n in (False, True) for w in ("begin", "end", "any", "exact")],
+    ),
     "includes": (WORDS, [{}, {"ignore_case": False}]),
     "exact": (WORDS, [{}]),
     "f1": (WORDS, [{}]),
     "math": (NUMBERS, [{}]),
-    "answer": (WORDS, [{"pattern": "word"}, {"pattern": "line"}]),
-    "pattern": (NUMBERS, [{"pattern": r"ANSWER: (-?[\d.,]+)"}, {"pattern": r"(\d+)"}, {"pattern": r"(\d+)(\d)?", "match_all": True}]),
+    "answer": (("Paris", "Rome", "yes"), [{"pattern": "word"}, {"pattern": "line"}]),
+    "pattern": (
+        NUMBERS,
+        [{"pattern": r"ANSWER: (-?[\d.,]+)"}, {"pattern": r"(\d+)"}, {"pattern": r"(\d+)(\d)?", "match_all": True}],
+    ),
 }
 
 
@@ -46,8 +52,11 @@ def _scorers() -> Iterator[tuple[str, Callable[[], Any]]]:
 
     for name, (targets, several) in _OPTIONS.items():
         for options in several:
-            yield f"{name}({', '.join(f'{key}={value!r}' for key, value in options.items())})", made(name, options, targets)
-        if name in ("match", "includes", "exact", "answer"):
+            yield (
+                f"{name}({', '.join(f'{key}={value!r}' for key, value in options.items())})",
+                made(name, options, targets),
+            )
+        if name in ("match", "includes", "exact"):
             yield f"{name} of words", made(name, several[0], WORDS)
     yield "answer(letter)", made("answer", {"pattern": "letter"}, LETTERS)
     for name in ("choice", "choice, cot"):
@@ -81,7 +90,7 @@ VALUES: tuple[list[Any], ...] = (
 
 
 def _as_number(value: Any) -> float:
-    return {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}.get(value, None) if isinstance(value, str) else float(value)  # type: ignore[return-value]
+    return {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}.get(value) if isinstance(value, str) else float(value)  # type: ignore[return-value]
 
 
 METRICS: dict[str, Callable[[list[float]], float]] = {
@@ -113,7 +122,13 @@ REDUCERS: dict[str, tuple[dict[str, Any], Callable[[list[float]], float]]] = {
     "pass_k": ({"k": 2}, lambda own: math.comb(sum(each >= 1 for each in own), 2) / math.comb(len(own), 2)),
 }
 """By name: options of a reducer over epochs, and its definition for at least two scored epochs."""
-EPOCHS: tuple[list[Any], ...] = ([1.0, 0.0, 1.0], [0.0, 0.0], [1.0, 1.0], ["C", "I", "C", "I"], [0.0, 1.0, 1.0, 0.0, 1.0])
+EPOCHS: tuple[list[Any], ...] = (
+    [1.0, 0.0, 1.0],
+    [0.0, 0.0],
+    [1.0, 1.0],
+    ["C", "I", "C", "I"],
+    [0.0, 1.0, 1.0, 0.0, 1.0],
+)
 
 
 def disagreements() -> Iterator[str]:

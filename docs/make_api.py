@@ -43,8 +43,9 @@ FIXES = (
 """The packages of the fixes: name, page, subject."""
 
 RECORDS = {
-    **{name: name.lower() for name in ("Metric", "Wrapper", "Scorer", "Decoder", "Loop")},
+    **{name: name.lower() for name in ("Metric", "Wrapper", "Scorer", "Decoder", "Loop", "Task")},
     **dict.fromkeys(("Runner", "Several"), "scorer"),
+    **dict.fromkeys(("Request", "Tally"), "task"),
     "Evaluated": "loop",
 }
 """Classes whose fields are in docs/records.md, and the heading there."""

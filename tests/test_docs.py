@@ -105,7 +105,7 @@ def test_the_readme_counts_checks_and_findings() -> None:
 @pytest.mark.parametrize(
     ("document", "keep", "commands"),
     [
-        ("docs/tutorial.md", False, 8),
+        ("docs/tutorial.md", False, 9),
         ("docs/fixtures.md", False, 4),
         ("docs/extending.md", True, 2),
         ("docs/running.md", False, 1),

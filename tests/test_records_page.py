@@ -13,8 +13,22 @@ import pytest_evalcheck as ec
 from fixtures.gallery.table import CHECKS, SPECIMENS
 
 PAGE = (Path(__file__).parent.parent / "docs" / "records.md").read_text(encoding="utf-8")
-SECTIONS = {"Metric": ec.Metric, "Wrapper": ec.Wrapper, "Scorer": ec.Scorer, "Decoder": ec.Decoder, "Loop": ec.Loop}
-RECORDS = {**SECTIONS, "Runner": ec.Runner, "Several": ec.Several, "Evaluated": ec.Evaluated}
+SECTIONS = {
+    "Metric": ec.Metric,
+    "Wrapper": ec.Wrapper,
+    "Scorer": ec.Scorer,
+    "Decoder": ec.Decoder,
+    "Loop": ec.Loop,
+    "Task": ec.Task,
+}
+RECORDS = {
+    **SECTIONS,
+    "Runner": ec.Runner,
+    "Several": ec.Several,
+    "Evaluated": ec.Evaluated,
+    "Request": ec.Request,
+    "Tally": ec.Tally,
+}
 
 
 def tables() -> dict[str, list[list[str]]]:

@@ -1,4 +1,4 @@
-"""A call of a subject in another process, in which texts have other hash values."""
+"""A call of a subject in other processes, in which texts have other hash values."""
 
 from __future__ import annotations
 
@@ -20,39 +20,48 @@ _PROGRAM = f"from {__name__} import answer; answer()"
 _MARK = "evalcheck result: "
 _INSIDE = "EVALCHECK_OTHER_PROCESS"
 """A variable of the other process, in which a file of targets may run checks when it is imported."""
-_known: weakref.WeakKeyDictionary[Target, dict[str, Any]] = weakref.WeakKeyDictionary()
+_SEEDS = ("1", "2")
+"""Seeds of hash values: the same in every run, so that a verdict does not depend on that of this process."""
+_known: weakref.WeakKeyDictionary[Target, dict[str, list[Any]]] = weakref.WeakKeyDictionary()
 
 
-def call_elsewhere(target: Target, method: str, argument: Any) -> Any:
-    """Return the result of a method of the subject of a target, once for each argument.
+def call_elsewhere(target: Target, method: str, argument: Any) -> list[Any]:
+    """Return the results of a method of the subject of a target in two processes with different hash values.
+
+    They are asked once for each argument.
 
     Raises:
-        NotApplicable: where the other process cannot import the target, or the method raises an error there.
+        NotApplicable: where another process cannot import the target, or the method raises an error there.
     """
     if _INSIDE in os.environ:
         raise NotApplicable("another process would start another one")
-    wanted = json.dumps(
-        {"path": sys.path, "file": target.file, "name": target.name, "method": method, "argument": argument}
-    )
-    known = _known.setdefault(target, {})
-    if wanted not in known:
-        # The seed differs from that of this process, whatever that is.
-        seed = "1" if os.environ.get("PYTHONHASHSEED") == "2" else "2"
-        environment = {
-            **os.environ,
-            "PYTHONHASHSEED": seed,
-            _INSIDE: "1",
-            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-        }
-        done = subprocess.run(
-            [sys.executable, "-c", _PROGRAM], input=wanted, env=environment, capture_output=True, text=True, check=False
-        )
-        lines = [line for line in done.stdout.splitlines() if line.startswith(_MARK)]
-        errors = done.stderr.strip().splitlines()
-        known[wanted] = json.loads(lines[-1].removeprefix(_MARK)) if lines else {"error": (errors or ["no result"])[-1]}
-    if "error" in known[wanted]:
-        raise NotApplicable(f"another process cannot call the target: {known[wanted]['error']}")
-    return known[wanted]["result"]
+    wanted = {"path": sys.path, "file": target.file, "name": target.name, "method": method, "argument": argument}
+    known, text = _known.setdefault(target, {}), json.dumps(wanted)
+    if text not in known:
+        known[text] = [_result(process) for process in [_started(seed, text) for seed in _SEEDS]]
+    return known[text]
+
+
+def _started(seed: str, text: str) -> subprocess.Popen[str]:
+    path = os.pathsep.join(filter(None, sys.path))
+    environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": path, _INSIDE: "1"}
+    pipes: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    process = subprocess.Popen([sys.executable, "-c", _PROGRAM], text=True, env=environment, **pipes)
+    assert process.stdin is not None
+    process.stdin.write(text)
+    return process
+
+
+def _result(process: subprocess.Popen[str]) -> Any:
+    try:
+        out, errors = process.communicate()
+    finally:
+        process.kill()
+    lines = [line for line in out.splitlines() if line.startswith(_MARK)]
+    if not lines:
+        last = (errors.strip().splitlines() or ["it ended without a result"])[-1]
+        raise NotApplicable(f"another process cannot call the target: {last}")
+    return json.loads(lines[-1].removeprefix(_MARK))
 
 
 def answer() -> None:
@@ -72,4 +81,4 @@ def answer() -> None:
     )
     with same_random_numbers():
         result = getattr(subject, wanted["method"])(wanted["argument"])
-    print(_MARK + json.dumps({"result": result}))
+    print(_MARK + json.dumps(result))

@@ -4,7 +4,7 @@ from typing import NoReturn
 
 from pytest_evalcheck.errors import missing_attribute
 from pytest_evalcheck.strategies.classification import binary, multiclass, multilabel, rankings, segmentation
-from pytest_evalcheck.strategies.documents import REWRITINGS, Rewriting, answers_of, documents
+from pytest_evalcheck.strategies.documents import Rewriting, answers_of, documents
 from pytest_evalcheck.strategies.language import prompts, retrieval, text_lists, text_pairs, tokens
 from pytest_evalcheck.strategies.models import (
     causal_lm,
@@ -25,7 +25,6 @@ from pytest_evalcheck.strategies.signals import audio, image_pairs
 from pytest_evalcheck.strategies.structured import answers, tasks
 
 __all__ = [
-    "REWRITINGS",
     "Arguments",
     "Bulk",
     "Padding",

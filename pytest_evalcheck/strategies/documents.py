@@ -19,20 +19,25 @@ _CODE = re.compile(r"[\\{}_=<>]")
 
 @dataclass(frozen=True)
 class Rewriting:
-    """Another text of the same answer."""
+    """Another text of the same answer.
+
+    Known are, by name: ``decimal`` (29.0), ``cents`` (29.00), ``thousands`` (29,000), ``no thousands``, ``dollars``,
+    ``lower case``, ``upper case``; ``spaces``, ``parentheses`` (of a letter), ``full stop``, ``bold``, ``boxed``,
+    ``sentence`` and ``comma`` (a sentence that goes on); ``explanation`` and ``thinking`` before the response.
+    """
 
     rewrite: Callable[[str], str | None]
     """From the text of an answer, or of a whole response, to an equal one; None where it has no such form."""
     of: Literal["notation", "answer", "response"] = "answer"
-    """What is rewritten: the notation of a value (``29.0``), what stands around the answer (``**29**``), or around the
-    whole response, such as thoughts before it."""
+    """The part that is rewritten: the notation of a value (``29.0``), or what stands around the answer (``**29**``) or
+    around the whole response, such as thoughts before it."""
 
 
-def _of_number(rewrite: Callable[[str], str | None]) -> Rewriting:
+def _number_rewriting(rewrite: Callable[[str], str | None]) -> Rewriting:
     return Rewriting(lambda text: rewrite(text) if _NUMBER.fullmatch(text) else None, "notation")
 
 
-def _of_words(rewrite: Callable[[str], str]) -> Rewriting:
+def _case_rewriting(rewrite: Callable[[str], str]) -> Rewriting:
     def changed(text: str) -> str | None:
         other = rewrite(text)
         # A program or a formula is another one in letters of another case.
@@ -42,13 +47,13 @@ def _of_words(rewrite: Callable[[str], str]) -> Rewriting:
 
 
 REWRITINGS: Mapping[str, Rewriting] = {
-    "decimal": _of_number(lambda text: None if "." in text else f"{text}.0"),
-    "cents": _of_number(lambda text: None if "." in text else f"{text}.00"),
-    "thousands": _of_number(lambda text: _grouped(text) if _grouped(text) != text else None),
-    "no thousands": _of_number(lambda text: text.replace(",", "") if "," in text else None),
-    "dollars": _of_number(lambda text: f"-${text[1:]}" if text.startswith("-") else f"${text}"),
-    "lower case": _of_words(str.lower),
-    "upper case": _of_words(str.upper),
+    "decimal": _number_rewriting(lambda text: None if "." in text else f"{text}.0"),
+    "cents": _number_rewriting(lambda text: None if "." in text else f"{text}.00"),
+    "thousands": _number_rewriting(lambda text: _grouped(text) if _grouped(text) != text else None),
+    "no thousands": _number_rewriting(lambda text: text.replace(",", "") if "," in text else None),
+    "dollars": _number_rewriting(lambda text: f"-${text[1:]}" if text.startswith("-") else f"${text}"),
+    "lower case": _case_rewriting(str.lower),
+    "upper case": _case_rewriting(str.upper),
     "spaces": Rewriting(lambda text: f" {text} "),
     "parentheses": Rewriting(lambda text: f"({text})" if _LETTER.fullmatch(text) else None),
     "full stop": Rewriting(lambda text: f"{text}." if text[-1:].isalnum() else None),
@@ -98,15 +103,15 @@ def answers_of(
     document: Any,
     *,
     answer: str = "answer",
-    rewritings: Mapping[str, Rewriting] = REWRITINGS,
+    rewritings: Mapping[str, Rewriting | Callable[[str], str | None]] | None = None,
     unequal: Iterable[str] = (),
     response: Callable[[str], str] = lambda answer: answer,
 ) -> st.SearchStrategy[str]:
     """Strategy of responses that give the right answer of a document: itself, and rewritings of it.
 
-    ``document`` is the answer as a text, or a mapping whose field ``answer`` holds it. ``unequal`` names rewritings
-    that are another answer here: ``"dollars"`` where the unit is asked for. A failing one shrinks to the fewest
-    rewritings.
+    ``document`` is the answer as a text, or a mapping whose field ``answer`` holds it. ``rewritings`` are your own, by
+    name, beside those that are known (`Rewriting`). ``unequal`` names rewritings that are another answer here:
+    ``"dollars"`` where the unit is asked for. A failing one shrinks to the fewest rewritings.
 
     Raises:
         ValueError: for a document without such an answer, or a name that is no rewriting.
@@ -118,28 +123,30 @@ def answers_of(
     gold = document.get(answer) if isinstance(document, Mapping) else document
     if not isinstance(gold, str) or not gold:
         raise ValueError(f"{document!r} has no answer; expected a text, or a mapping with a text {answer!r}")
-    require_names(unequal, rewritings)
-    names = [name for name in rewritings if name not in {*unequal}]
-    applicable = [n for n in names if rewritten(gold, [n], rewritings=rewritings, response=response) is not None]
-    lists = st.lists(st.sampled_from(applicable), max_size=3, unique=True) if applicable else st.just([])
+    known = _with_known(rewritings, unequal)
 
-    def written(chosen: list[str]) -> str | None:
-        return rewritten(gold, chosen, rewritings=rewritings, response=response)
+    def written(names: Sequence[str]) -> str | None:
+        return rewritten(gold, names, rewritings=known, response=response)
 
+    names = [name for name in known if name not in {*unequal} and written([name]) is not None]
+    lists = st.lists(st.sampled_from(names), max_size=3, unique=True) if names else st.just([])
     return lists.map(written).filter(lambda text: text is not None)  # type: ignore[return-value]
 
 
-def require_names(names: Iterable[str], rewritings: Mapping[str, Rewriting]) -> None:
-    """Look whether rewritings of these names exist.
+def _with_known(
+    own: Mapping[str, Rewriting | Callable[[str], str | None]] | None, unequal: Iterable[str]
+) -> Mapping[str, Rewriting]:
+    """Return all rewritings; those that are given as functions stand around an answer.
 
     Raises:
-        ValueError: where one does not, with the nearest name.
+        ValueError: where ``unequal`` names what is none, with the nearest name.
     """
-    for name in names:
-        if name not in rewritings:
-            raise ValueError(
-                f"{name!r} is no rewriting{nearest(str(name), rewritings)}; known: {', '.join(rewritings)}"
-            )
+    found = {name: each if isinstance(each, Rewriting) else Rewriting(each) for name, each in (own or {}).items()}
+    known = {**REWRITINGS, **found}
+    for name in unequal:
+        if name not in known:
+            raise ValueError(f"{name!r} is no rewriting{nearest(str(name), known)}; expected one of {', '.join(known)}")
+    return known
 
 
 def wrong_answers(answer: str) -> Iterator[str]:
@@ -187,13 +194,13 @@ class Documents(SampleStrategy):
 def documents(
     rows: Sequence[Any] = (),
     *,
-    rewritings: Mapping[str, Rewriting | Callable[[str], str | None]] = REWRITINGS,
+    rewritings: Mapping[str, Rewriting | Callable[[str], str | None]] | None = None,
     unequal: Mapping[str, str] | None = None,
 ) -> Documents:
     """Documents of a task: those that are given, or those of the task itself.
 
-    A sample is the index of a document, counted around where there are fewer. ``rewritings`` are texts that are as
-    right as an answer, by name: `REWRITINGS`, and your own beside them. ``unequal`` gives the reason why one of them
+    A sample is the index of a document, counted around where there are fewer. ``rewritings`` are your own, by name:
+    another text of the same answer. ``unequal`` gives the reason why a rewriting, yours or a known one (`Rewriting`),
     is another answer in this task.
 
     >>> documents([{"question": "2 + 3 = ?", "answer": "5"}]).fixed(2)
@@ -205,21 +212,20 @@ def documents(
     """
     if isinstance(rows, (str, bytes, Mapping)) or not (hasattr(rows, "__getitem__") and hasattr(rows, "__len__")):
         raise TypeError(f"{rows!r:.100} is no sequence of documents; expected a list of them")
-    own = {n: each if isinstance(each, Rewriting) else Rewriting(each) for n, each in rewritings.items()}
-    require_names(unequal or {}, own)
+    known = _with_known(rewritings, unequal or {})
     for name, reason in (unequal or {}).items():
         if not isinstance(reason, str) or not reason.strip():
             raise ValueError(f"unequal[{name!r}] is {reason!r}; expected the reason as text")
     return Documents(
         name="documents",
-        sample=st.integers(0, _MOST - 1),
+        sample=st.integers(0, _FEW - 1) | st.integers(0, _MOST - 1),
         collate=list,
         distinct=lambda index: index,
         documents=rows,
-        rewritings=own,
+        rewritings=known,
         unequal=dict(unequal or {}),
     )
 
 
-_MOST = 1000
-"""Number of documents that cases are about."""
+_FEW, _MOST = 8, 1000
+"""Numbers of documents that cases are about: of the first ones, which a smallest input has, and of all."""

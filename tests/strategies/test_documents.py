@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import pytest_evalcheck as ec
 from pytest_evalcheck import strategies as es
-from pytest_evalcheck.strategies.documents import rewritten, wrong_answers
+from pytest_evalcheck.strategies.documents import REWRITINGS, rewritten, wrong_answers
 
 
 @pytest.mark.parametrize(
@@ -119,5 +119,7 @@ def test_a_task_adds_rewritings_and_declares_others_unequal() -> None:
 
     percent = es.Rewriting(_percents, "notation")
     assert outcome() == "passed"
-    assert outcome(rewritings={**es.REWRITINGS, "percent": percent}) == "['percent']"
-    assert outcome(rewritings={"percent": percent}, unequal={"percent": "the unit is asked for"}) == "not applicable"
+    assert outcome(rewritings={"percent": percent}) == "['percent']"
+    assert outcome(rewritings={"percent": percent}, unequal={"percent": "the unit is asked for"}) == "passed"
+    notations = [name for name, each in REWRITINGS.items() if each.of == "notation"]
+    assert outcome(unequal=dict.fromkeys(notations, "answers are codes")) == "not applicable"

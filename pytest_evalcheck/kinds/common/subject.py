@@ -39,9 +39,9 @@ class Subject:
     """The transfers between devices, where they are counted."""
     budget: Mapping[str, int] | None = field(default_factory=dict)
     """Transfers that scoring one batch may cost on that device, by name; None is no limit."""
-    elsewhere: Callable[[str, Any], Any] | None = None
-    """``elsewhere(name, argument)``: the result of a method of such a subject in another process, in which texts have
-    other hash values. The argument and the result are plain data."""
+    elsewhere: Callable[[str, Any], list[Any]] | None = None
+    """``elsewhere(name, argument)``: the results of a method of such a subject in two processes, in which texts have
+    different hash values. The argument and the results are plain data."""
     changed: tuple[str, ...] = ()
     """Changes of what is `shared` by the example call before the checks, a line each."""
 

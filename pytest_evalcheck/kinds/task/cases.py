@@ -11,8 +11,8 @@ from pytest_evalcheck.kinds.common.case import Conditions, Draws, Given, Plans, 
 from pytest_evalcheck.strategies.documents import Documents
 from pytest_evalcheck.strategies.samples import SampleStrategy
 
-_FIRST = 20
-"""Number of documents that are tried in every run."""
+_FIRST, _MANY = 12, 60
+"""Numbers of documents that are tried in every run: by most checks, and by those that call little for each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,11 +26,20 @@ class SomeDocuments(SamplesAndPlan):
         "several documents": lambda case: len(case.samples) > 1,
     }
 
+    COUNT: ClassVar[int] = _FIRST
+    """Number of documents of the canonical cases."""
+
     @classmethod
     def first_plans(cls, inputs: SampleStrategy, n: int) -> Plans:
         """The first document, and those after it."""
-        rows = inputs.fixed(_FIRST)
+        rows = inputs.fixed(cls.COUNT)
         return [(rows[:1],), (rows[1:n],), (rows[n:],)]
+
+
+class ManyDocuments(SomeDocuments):
+    """One document, several, and many of the data set."""
+
+    COUNT = _MANY
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +50,7 @@ class Rewritten(SamplesAndPlan):
 
     MOST = 1
     OF: ClassVar[tuple[str, ...]] = ()
-    """What is rewritten, see `Rewriting.of`."""
+    """The parts of a response that are rewritten, see `Rewriting.of`."""
     CONDITIONS: ClassVar[Conditions] = {"a rewriting": lambda case: bool(case.names)}
 
     @classmethod
@@ -60,7 +69,7 @@ class Rewritten(SamplesAndPlan):
     @classmethod
     def first_plans(cls, inputs: SampleStrategy, n: int) -> Plans:
         """Each rewriting alone, of several documents: it need not apply to the first."""
-        return [(inputs.fixed(2 * n), [name]) for name in cls.known(inputs)] or [(1, [])]
+        return [(inputs.fixed(n + 1), [name]) for name in cls.known(inputs)] or [(1, [])]
 
 
 class RewrittenNotation(Rewritten):
@@ -83,13 +92,13 @@ class FirstDocuments(SamplesAndPlan):
 
     @classmethod
     def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Any]:
-        return st.just(cls(samples=inputs.fixed(_FIRST)))
+        return st.just(cls(samples=inputs.fixed(4)))
 
     @classmethod
     def first_plans(cls, inputs: SampleStrategy, n: int) -> Plans:
         """All of them."""
         del n
-        return [(inputs.fixed(_FIRST),)]
+        return [(inputs.fixed(4),)]
 
 
 @dataclass(frozen=True, kw_only=True)

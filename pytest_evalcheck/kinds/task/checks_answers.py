@@ -10,13 +10,19 @@ from pytest_evalcheck.expectations.comparison import Raised, show
 from pytest_evalcheck.expectations.failures import NotApplicable, expect, inconclusive, refused
 from pytest_evalcheck.expectations.ids import slug
 from pytest_evalcheck.kinds.common.check import check
-from pytest_evalcheck.kinds.task.cases import Rewritten, RewrittenNotation, RewrittenResponse, SomeDocuments
+from pytest_evalcheck.kinds.task.cases import (
+    ManyDocuments,
+    Rewritten,
+    RewrittenNotation,
+    RewrittenResponse,
+    SomeDocuments,
+)
 from pytest_evalcheck.kinds.task.subject import TaskSubject
 from pytest_evalcheck.strategies.documents import EMPTY, REFUSALS, wrong_answers
 
 
 @check("EC701", conditions=("one document", "several documents"))
-def the_right_answer_gets_the_full_mark(task: TaskSubject, case: SomeDocuments) -> None:
+def the_right_answer_gets_the_full_mark(task: TaskSubject, case: ManyDocuments) -> None:
     """The right answer of a document, as the task itself has it, gets the full mark by the task's own scoring.
 
     Each of several right answers does, in the form that the prompt asks for.
@@ -26,7 +32,9 @@ def the_right_answer_gets_the_full_mark(task: TaskSubject, case: SomeDocuments) 
     Fix: `assert score(document, [gold(document)]) == 1` for every document, in a test of the task.
     """
     task.needs("gold", "score")
-    answers = [(document, answer) for document in task.those(case.samples) for answer in task.gold(document)]
+    answers = [
+        (document, answer) for document in task.distinct_documents(case.samples) for answer in task.gold(document)
+    ]
     if not answers:
         inconclusive("these documents have no right answer")
     for document, answer in answers:
@@ -71,7 +79,7 @@ def a_wrong_answer_does_not_get_the_full_mark(task: TaskSubject, case: SomeDocum
     Fix: compare the whole extracted answer: `extract(response) == gold`.
     """
     task.needs("gold", "score")
-    for document in task.those(case.samples):
+    for document in task.distinct_documents(case.samples):
         right = {_plain(answer) for answer in task.gold(document)}
         for wrong in _wrong(task, document, case.samples) if right else ():
             if _plain(wrong) not in right:
@@ -88,7 +96,7 @@ def no_answer_does_not_get_the_full_mark(task: TaskSubject, case: SomeDocuments)
     Fix: `if not answer: return 0.0`, before anything is compared.
     """
     task.needs("gold", "score")
-    for document in task.those(case.samples):
+    for document in task.distinct_documents(case.samples):
         answers = [_plain(answer) for answer in task.gold(document)]
         if not answers or not task.generates(document):
             inconclusive("the document has no right answer, or no request generates a text")
@@ -105,9 +113,9 @@ def _expect_rewritten(task: TaskSubject, case: Rewritten) -> None:
     if not case.names:
         raise NotApplicable("every such rewriting is declared to be another answer")
     inconclusive("no right answer can be rewritten so, or no request generates a text")
-    for document in task.those(case.samples):
+    for document in task.distinct_documents(case.samples):
         stops = {stop for request in task.own_requests(document) for stop in request.stops}
-        for answer in (answer for answer in task.gold(document) if isinstance(answer, str)):
+        for answer in task.gold(document):
             text = task.rewritten(document, answer, case.names)
             if text is None or any(stop in text for stop in stops) or not task.generates(document):
                 continue

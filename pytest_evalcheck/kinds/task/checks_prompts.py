@@ -75,32 +75,34 @@ def the_chat_template_is_applied_once(task: TaskSubject, case: SomeDocuments) ->
 
 @check("EC708", conditions=("one document", "several documents"))
 def the_prompt_has_the_question_and_all_fields(task: TaskSubject, case: SomeDocuments) -> None:
-    """The question of a document is in its prompt, whole, and so is every field of text that the template names.
+    """The question of a document is in its prompt, whole, with all choices and every field that the template names.
 
-    A field may also be a condition of the template, or select a part of it: then another value makes another prompt.
+    A choice may be a continuation instead. A field may also be a condition of the template, or select a part of it:
+    then another value makes another prompt.
 
     Why: a model cannot answer what it was not asked; its score is that of a guess, and nothing fails.
-    Usual cause: a name that the documents do not have, which a template renders as nothing; a split or a limit of
-    characters that cuts a long question.
+    Usual cause: a name that the documents do not have, which a template renders as nothing; a split that cuts a
+    question; letters for four choices of five.
     Fix: render templates with `jinja2.StrictUndefined`, and send the question as it is.
     """
-    task.needs("requests")
-    if task.record.question is None and not task.record.fields:
+    record = task.needs("requests")
+    if record.question is None and record.choices is None and not record.fields:
         raise NotApplicable("the task has no question and no fields: give ec.Task(question=...)")
-    for document in task.those(case.samples):
+    for document in task.distinct_documents(case.samples):
         text, shown = _text(task, document), f"document: {show(document)}"
-        if task.record.question is not None and isinstance(asked := task.call("question", document), str):
-            whole = _words(asked) in _words(text)
-            expect(text).holds(whole, about="the question is not in the prompt, whole", id="question", detail=shown)
-        for name in task.record.fields if isinstance(document, Mapping) else ():
-            present = name in document
-            expect(document).holds(
-                present, about=f"the documents have no {name!r}, which the template names", id="field"
-            )
+        asked = None if record.question is None else task.call("question", document)
+        whole = not isinstance(asked, str) or _words(asked) in _words(text)
+        expect(text).holds(whole, about="the question is not in the prompt, whole", id="question", detail=shown)
+        sent = _words("\n".join([text, *(each.continuation or "" for each in task.own_requests(document))]))
+        for choice in task.choices(document):
+            about = f"the choice {show(choice)} is neither in the prompt nor a continuation"
+            expect(sent).holds(_words(str(choice)) in sent, about=about, id="choice", detail=shown)
+        for name in record.fields if isinstance(document, Mapping) else ():
+            present, about = name in document, f"the documents have no {name!r}, which the template names"
+            expect(document).holds(present, about=about, id="field", detail=shown)
             about = f"the field {name!r}, which the template names, does not change the prompt"
-            expect(text).holds(
-                not present or _matters(task, document, name, text), about=about, id="unused", detail=shown
-            )
+            matters = not present or _matters(task, document, name, text)
+            expect(text).holds(matters, about=about, id="unused", detail=shown)
 
 
 @check("EC709", conditions=("one document", "several documents"))
@@ -113,7 +115,7 @@ def the_prompt_does_not_have_the_answer(task: TaskSubject, case: SomeDocuments) 
     """
     task.needs("requests")
     inconclusive("the task has no shots, and no field of a document is its right answer")
-    for document in task.those(case.samples):
+    for document in task.distinct_documents(case.samples):
         if task.record.shots is not None:
             shots = task.call("shots", document)
             among = not isinstance(shots, Raised) and any(shot == document for shot in shots)
@@ -133,7 +135,7 @@ def the_requests_of_a_document_do_not_depend_on_others(task: TaskSubject, case: 
     are shuffled so.
     Fix: a generator for each document, seeded by its id: `random.Random(f"{seed}-{document_id}")`.
     """
-    documents = task.those(case.samples)
+    documents = task.distinct_documents(case.samples)
     expected = task.requests(documents)
     own = documents[min(case.index, len(documents) - 1)]
     if isinstance(expected, Raised) or len(documents) < 2:
@@ -187,7 +189,7 @@ def _requests(task: TaskSubject, samples: Sequence[Any]) -> list[Request]:
     Raises:
         NotApplicable: where they cannot be built.
     """
-    found = task.requests(task.those(samples))
+    found = task.requests(task.distinct_documents(samples))
     if isinstance(found, Raised):
         raise NotApplicable(f"the requests cannot be built: {found}")
     return [request for own in found for request in own]

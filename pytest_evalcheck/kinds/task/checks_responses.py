@@ -10,12 +10,12 @@ from typing import Any
 from pytest_evalcheck.expectations.comparison import Raised, show
 from pytest_evalcheck.expectations.failures import NotApplicable, expect, inconclusive
 from pytest_evalcheck.kinds.common.check import check
-from pytest_evalcheck.kinds.task.cases import Cut, OneOfSeveral, Reordered, SomeDocuments
+from pytest_evalcheck.kinds.task.cases import Cut, ManyDocuments, OneOfSeveral, Reordered
 from pytest_evalcheck.kinds.task.subject import TaskSubject
 
 
 @check("EC712", conditions=("one document", "several documents"))
-def no_stop_sequence_ends_a_right_answer(task: TaskSubject, case: SomeDocuments) -> None:
+def no_stop_sequence_ends_a_right_answer(task: TaskSubject, case: ManyDocuments) -> None:
     """A right answer, in the form that the prompt asks for, holds no stop sequence of its own request.
 
     One in the white space around the answer does not matter, nor one behind which nothing is scored.
@@ -26,11 +26,11 @@ def no_stop_sequence_ends_a_right_answer(task: TaskSubject, case: SomeDocuments)
     """
     task.needs("requests", "gold")
     inconclusive("no request of these documents has a stop sequence, or they have no right answer")
-    for document in task.those(case.samples):
+    for document in task.distinct_documents(case.samples):
         stops = [stop for request in task.own_requests(document) for stop in request.stops if stop]
         for answer in task.gold(document) if stops and task.generates(document) else ():
             text = task.response(document, answer)
-            cut = _before(text, stops)
+            cut = _cut_at_stops(text, stops)
             harmless = cut.strip() == text.strip() or _same_marks(task, document, text, cut)
             detail = f"stop sequences: {show(stops)}\ndocument: {show(document)}"
             about = f"a stop sequence cuts the right answer {show(text)} to {show(cut)}"
@@ -48,7 +48,7 @@ def a_response_ends_at_its_own_stop_sequences(task: TaskSubject, case: OneOfSeve
     Fix: `[cut(text, request.stops) for request, text in zip(requests, texts, strict=True)]`
     """
     task.needs("requests", "cut")
-    found = task.requests(task.those(case.samples))
+    found = task.requests(task.distinct_documents(case.samples))
     own = [] if isinstance(found, Raised) else [each for requests in found for each in requests]
     requests = [each for each in own if each.continuation is None]
     if len(requests) < 2:
@@ -56,7 +56,7 @@ def a_response_ends_at_its_own_stop_sequences(task: TaskSubject, case: OneOfSeve
     stops = (("\n\n",), ("Question:", "###"), ("###",), ())
     for batch in (requests, [replace(each, stops=stops[i % len(stops)]) for i, each in enumerate(requests)]):
         texts = [f"{i} is it.### No.\n\nQuestion: {i}\n\n###" for i in range(len(batch))]
-        wanted = [_before(text, each.stops).strip() for text, each in zip(texts, batch, strict=True)]
+        wanted = [_cut_at_stops(text, each.stops).strip() for text, each in zip(texts, batch, strict=True)]
         responses = task.call("cut", batch, texts)
         responses = responses if isinstance(responses, Raised) else [text.strip() for text in responses]
         detail = f"stop sequences: {show([list(each.stops) for each in batch])}"
@@ -67,18 +67,23 @@ def a_response_ends_at_its_own_stop_sequences(task: TaskSubject, case: OneOfSeve
 def the_ids_of_a_continuation_are_those_of_the_whole_text(task: TaskSubject, case: Cut) -> None:
     """The ids of a prompt and of its continuation together are the ids of the whole text, wherever it is divided.
 
+    A text with special tokens, such as one in a chat template, is divided where the task divides it, and nowhere else.
+
     Why: a model has never read the other ids; their log-likelihood is that of a text nobody writes.
     Usual cause: both parts are encoded alone, so that a space or a syllable at the division gets other ids; a space
     before the continuation is lost or doubled.
     Fix: encode the whole text, and count the ids that its prompt has: `whole[len(prompt_ids):]`.
     """
     task.needs("requests", "encode")
-    inconclusive("no request has a continuation")
-    for document in task.those(case.samples):
+    inconclusive("no request has a continuation that can be divided so")
+    special = getattr(task.record.tokenizer, "all_special_tokens", None) or ()
+    for document in task.distinct_documents(case.samples):
         for request in task.own_requests(document):
             if request.continuation is None:
                 continue
             text, place = request.prompt + request.continuation, len(request.prompt)
+            if case.share is not None and any(token in text for token in special):
+                continue
             if case.share is not None:
                 place = round(case.share * len(text))
             parts = replace(request, prompt=text[:place], continuation=text[place:])
@@ -100,7 +105,7 @@ def choices_keep_their_labels_when_they_are_reordered(task: TaskSubject, case: R
     Fix: move the index: `gold = order.index(gold)`, and give labels after the choices have their order.
     """
     record = task.needs("choices", "reordered")
-    for document in task.those(case.samples):
+    for document in task.distinct_documents(case.samples):
         choices = task.choices(document)
         order = [*(place for place in case.order if place < len(choices)), *range(len(case.order), len(choices))]
         other = task.call("reordered", document, order)
@@ -120,7 +125,7 @@ def choices_keep_their_labels_when_they_are_reordered(task: TaskSubject, case: R
             expect(found).equals(marks, about=about, id="marks", detail=detail)
 
 
-def _before(text: str, stops: Sequence[str]) -> str:
+def _cut_at_stops(text: str, stops: Sequence[str]) -> str:
     """Return a text up to the first of some stop sequences."""
     places = [place for stop in stops if stop and (place := text.find(stop)) >= 0]
     return text[: min(places)] if places else text

@@ -20,7 +20,7 @@ def a_task_gives_the_same_requests_again(task: TaskSubject, case: SomeDocuments)
     Usual cause: shots or choices from a generator of random numbers that nobody seeds.
     Fix: a generator for each document, seeded by its id: `random.Random(f"{seed}-{document_id}")`.
     """
-    documents = task.those(case.samples)
+    documents = task.distinct_documents(case.samples)
     first = task.requests(documents)
     expect(task.requests(documents)).equals(first, about="the requests of a task asked again", id="again")
     for draw in range(1, 5):
@@ -29,7 +29,7 @@ def a_task_gives_the_same_requests_again(task: TaskSubject, case: SomeDocuments)
 
 @check("EC717", conditions=("several documents",), examples=1, after=("EC716",))
 def a_task_gives_the_same_requests_in_another_process(task: TaskSubject, case: FirstDocuments) -> None:
-    """Another process, in which texts have other hash values, gives the same requests.
+    """Two processes, in which texts have different hash values, give the same requests.
 
     Why: a run that is continued tomorrow, or by another worker, would ask something else.
     Usual cause: a set of texts that is iterated over, or `hash(text)` as a seed: both differ in every process.
@@ -38,16 +38,13 @@ def a_task_gives_the_same_requests_in_another_process(task: TaskSubject, case: F
     task.needs("requests")
     if task.elsewhere is None:
         raise NotApplicable("another process cannot build the target: its factory takes fixtures")
-    expected = task.request_texts(case.samples)
-    if isinstance(expected, Raised):
-        raise NotApplicable(f"the requests cannot be built: {expected}")
-    found = task.elsewhere("request_texts", case.samples)
-    expect(found).equals(expected, about="the requests in a process with other hash values", id="another-process")
+    first, second = task.elsewhere("request_texts", list(case.samples))
+    expect(second).equals(first, about="the requests in a process with other hash values", id="another-process")
 
 
 @check("EC718", conditions=("one failing document", "no failing document"))
 def every_document_is_accounted_for(task: TaskSubject, case: FailingDocument) -> None:
-    """Of the documents that a run was asked for it reports all: those scored, those without a score, those that failed.
+    """A run reports every document that it was asked for: as scored, as one without a score, or as one that failed.
 
     The value is the mean mark of those that it says are scored. A run may also end with the error of a document.
 
@@ -56,7 +53,7 @@ def every_document_is_accounted_for(task: TaskSubject, case: FailingDocument) ->
     Fix: report the numbers beside the value: `asked`, `scored`, `unscored`, `failed`, and count a failure as 0.
     """
     task.needs("tally", "gold")
-    documents, failing = task.those(case.samples), case.index
+    documents, failing = task.distinct_documents(case.samples), case.index
     responses = [_answered(task, document, place) for place, document in enumerate(documents)]
     if failing is not None:
         responses[failing % len(documents)] = OSError("planted: no response")

@@ -1,4 +1,4 @@
-"""What code says beside its result: warnings, and records of loggers."""
+"""Texts that code gives beside its result: warnings, and records of loggers."""
 
 from __future__ import annotations
 

@@ -9,11 +9,11 @@ from typing import Any
 from pytest_evalcheck.expectations.call_log import called
 
 Document = Any
-"""What is evaluated: a mapping of fields, or an object of a library."""
+"""A thing that is evaluated: a mapping of fields, or an object of a library."""
 Message = Mapping[str, Any]
 """A message to a chat model: ``{"role": "user", "content": "..."}``."""
 Response = Any
-"""What a model answers to one request: the generated text, or ``(logprob, is_greedy)`` of a continuation."""
+"""Answer of a model to one request: the generated text, or ``(logprob, is_greedy)`` of a continuation."""
 Marks = float | Mapping[str, float]
 """The mark of a document, from 0 for wrong to 1 for right, or several by name."""
 
@@ -47,7 +47,7 @@ def _text_of(content: Any) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Tally:
-    """What a run reports beside its value: how many documents were asked, and what became of them."""
+    """Report of a run beside its value: how many documents were asked, and what became of them."""
 
     asked: int
     """Documents that the run was asked to evaluate."""
@@ -93,7 +93,7 @@ class Task:
     """``answer(document, responses)`` returns what is extracted from the responses, which failures show."""
     unequal: Mapping[str, str] = field(default_factory=dict)
     """Rewritings of a right answer that are wrong in this task, with the reason: ``{"case": "answers are names"}``.
-    The names are those of ``strategies.REWRITINGS``."""
+    The names are those of ``strategies.Rewriting``."""
     question: Callable[[Document], str] | None = None
     """``question(document)`` returns the text that the prompt must hold whole."""
     fields: Sequence[str] = ()

@@ -63,7 +63,7 @@ class TaskSubject(Subject):
         """Return a new copy of the document of a sample: an index, or a document itself."""
         return copy.deepcopy(self.documents[row % len(self.documents)] if isinstance(row, int) else row)
 
-    def those(self, rows: Rows) -> list[Document]:
+    def distinct_documents(self, rows: Rows) -> list[Document]:
         """Return the different documents of samples."""
         found = {repr(document): document for document in map(self.document, rows)}
         return list(found.values())
@@ -119,25 +119,36 @@ class TaskSubject(Subject):
             )
         return requests
 
-    def request_texts(self, rows: Rows) -> Any:
-        """Return what is sent for some samples as plain data, or the error."""
-        found = self.requests(self.those(rows))
+    def request_texts(self, rows: Rows) -> list[Any]:
+        """Return what is sent for some samples as plain data.
+
+        Raises:
+            NotApplicable: where the requests cannot be built.
+        """
+        found = self.requests(self.distinct_documents(rows))
         if isinstance(found, Raised):
-            return found
+            raise NotApplicable(f"the requests cannot be built: {found}")
         return [[[each.text, each.continuation, list(each.stops), each.max_tokens] for each in own] for own in found]
 
     def own_requests(self, document: Document) -> list[Request]:
         """Return the requests of a document alone; one request without text where the task does not say.
+
+        They are built once for a document of a case.
 
         Raises:
             NotApplicable: where they cannot be built.
         """
         if self.record.requests is None:
             return [Request()]
-        found = self.requests([document])
+        key = repr(document)
+        found = self._own_requests.get(key) or self._own_requests.setdefault(key, self.requests([document]))
         if isinstance(found, Raised):
             raise NotApplicable(f"the requests of a document cannot be built: {found}")
         return cast("list[Request]", found[0])
+
+    @cached_property
+    def _own_requests(self) -> dict[str, Any]:
+        return {}
 
     def generates(self, document: Document) -> bool:
         """Return whether the model generates the responses to a document."""
@@ -219,7 +230,7 @@ class TaskSubject(Subject):
         Raises:
             NotApplicable: where the record has neither.
         """
-        documents = self.those(rows)
+        documents = self.distinct_documents(rows)
         if self.record.requests is not None:
             requests = self.requests(documents)
             if isinstance(requests, Raised):
@@ -242,11 +253,16 @@ class TaskSubject(Subject):
         unequal = {*own, *self.record.unequal}
         return {name: each for name, each in known.items() if name not in unequal}
 
-    def rewritten(self, document: Document, answer: str, names: Sequence[str]) -> str | None:
-        """Return the response that gives an answer with rewritings; None where one does not apply."""
+    def rewritten(self, document: Document, answer: Any, names: Sequence[str]) -> str | None:
+        """Return the response that gives an answer with rewritings; None where one does not apply.
+
+        Of the index of a choice its letter, or what else stands for it, is rewritten.
+        """
         known = self.rewritings
         if any(name not in known for name in names):
             return None
+        if isinstance(answer, int):
+            return rewritten(self.response(document, answer), names, rewritings=known)
         return rewritten(answer, names, rewritings=known, response=lambda text: self.response(document, text))
 
     def described(self, document: Document, responses: Sequence[Any]) -> str:

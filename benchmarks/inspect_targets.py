@@ -33,7 +33,7 @@ _OPTIONS: dict[str, tuple[tuple[str, ...], list[dict[str, Any]]]] = {
     "exact": (WORDS, [{}]),
     "f1": (WORDS, [{}]),
     "math": (NUMBERS, [{}]),
-    "answer": (WORDS, [{"pattern": "word"}, {"pattern": "line"}]),
+    "answer": (("Paris", "Rome", "yes"), [{"pattern": "word"}, {"pattern": "line"}]),
     "pattern": (
         NUMBERS,
         [{"pattern": r"ANSWER: (-?[\d.,]+)"}, {"pattern": r"(\d+)"}, {"pattern": r"(\d+)(\d)?", "match_all": True}],
@@ -56,7 +56,7 @@ def _scorers() -> Iterator[tuple[str, Callable[[], Any]]]:
                 f"{name}({', '.join(f'{key}={value!r}' for key, value in options.items())})",
                 made(name, options, targets),
             )
-        if name in ("match", "includes", "exact", "answer"):
+        if name in ("match", "includes", "exact"):
             yield f"{name} of words", made(name, several[0], WORDS)
     yield "answer(letter)", made("answer", {"pattern": "letter"}, LETTERS)
     for name in ("choice", "choice, cot"):

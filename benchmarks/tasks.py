@@ -36,7 +36,7 @@ from pytest_evalcheck.kinds.task.record import Task  # noqa: E402
 from pytest_evalcheck.strategies.documents import REWRITINGS, rewritten  # noqa: E402
 
 Row = dict[str, Any]
-"""What is known of one group of tasks, as a line of JSON."""
+"""Findings about one group of tasks, as a line of JSON."""
 _TEXTS = ("doc_to_text", "doc_to_target", "doc_to_choice")
 _AS_THEY_ARE = ("output_type", "filter_list", "use_prompt")
 _FUNCTIONS = ("process_docs", "process_results", "custom_dataset", "class")

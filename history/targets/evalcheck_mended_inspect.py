@@ -43,7 +43,7 @@ def choices_by_letter():
 
 @ec.task(inputs=es.documents(rewritings={"Oxford comma": lambda text: text.replace(" and", ", and")}))
 def several_choices():
-    """Of several right choices the answer is a list of letters."""
+    """Several right choices: the answer is a list of their letters."""
     import dataclasses
 
     from pytest_evalcheck.adapters.inspect_ai.task import record

@@ -13,7 +13,7 @@ for _name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "DISABLE_MULTIPROC"):
 os.environ.setdefault("LM_HARNESS_CACHE_PATH", os.path.join(os.path.expanduser("~"), ".cache", "lm_eval"))
 
 
-def over(name: str, rows: list[dict[str, Any]], **overrides: Any) -> Any:
+def task_over(name: str, rows: list[dict[str, Any]], **overrides: Any) -> Any:
     """Return a task of the registry over these rows of its data set."""
     from pytest_evalcheck.adapters.lm_eval.registry import task
 
@@ -29,7 +29,7 @@ PAIRS = [
 
 @ec.task(inputs=es.documents())
 def afrixnli():
-    return over("afrixnli_amh_prompt_1", PAIRS)
+    return task_over("afrixnli_amh_prompt_1", PAIRS)
 
 
 NEWS = [
@@ -43,7 +43,7 @@ for _row in NEWS:
 @ec.task(inputs=es.documents())
 def masakhanews():
     accuracy = {"metric": "acc", "aggregation": "mean", "higher_is_better": True}
-    return over("masakhanews_eng_prompt_1", NEWS, metric_list=[accuracy])  # its f1 comes from a hub
+    return task_over("masakhanews_eng_prompt_1", NEWS, metric_list=[accuracy])  # its f1 comes from a hub
 
 
 PASSAGES = [
@@ -62,7 +62,7 @@ PASSAGES = [
 
 @ec.task(inputs=es.documents())
 def race():
-    return over("race", PASSAGES)
+    return task_over("race", PASSAGES)
 
 
 SUMS = [
@@ -74,7 +74,7 @@ SUMS = [
 
 @ec.task(inputs=es.documents())
 def mgsm_direct():
-    return over("mgsm_direct_en", SUMS)
+    return task_over("mgsm_direct_en", SUMS)
 
 
 STEPS = [
@@ -86,7 +86,7 @@ STEPS = [
 
 @ec.task(inputs=es.documents())
 def mgsm_cot_of_several_lines():
-    return over("mgsm_native_cot_eu", STEPS)
+    return task_over("mgsm_native_cot_eu", STEPS)
 
 
 EXAMS = [
@@ -97,7 +97,7 @@ EXAMS = [
 
 @ec.task(inputs=es.documents())
 def kormedmcqa():
-    return over("kormedmcqa_doctor", EXAMS)
+    return task_over("kormedmcqa_doctor", EXAMS)
 
 
 SENTENCES = [
@@ -108,7 +108,7 @@ SENTENCES = [
 
 @ec.task(inputs=es.documents())
 def catcola():
-    return over("catcola", SENTENCES)
+    return task_over("catcola", SENTENCES)
 
 
 SUBJECTS = [
@@ -119,7 +119,7 @@ SUBJECTS = [
 
 @ec.task(inputs=es.documents())
 def mmlu_generative():
-    return over("mmlu_abstract_algebra_generative", SUBJECTS)
+    return task_over("mmlu_abstract_algebra_generative", SUBJECTS)
 
 
 TRUTHS = [
@@ -134,7 +134,7 @@ TRUTHS = [
 
 @ec.task(inputs=es.documents())
 def truthfulqa_mc2():
-    return over("truthfulqa_mc2", TRUTHS)
+    return task_over("truthfulqa_mc2", TRUTHS)
 
 
 KANJI = [
@@ -147,7 +147,7 @@ KANJI = [
 
 @ec.task(inputs=es.documents())
 def bigbench_of_free_answers():
-    return over("bigbench_kanji_ascii_multiple_choice", KANJI)
+    return task_over("bigbench_kanji_ascii_multiple_choice", KANJI)
 
 
 BRACKETS = [
@@ -159,7 +159,7 @@ BRACKETS = [
 
 @ec.task(inputs=es.documents())
 def gpqa():
-    return over("gpqa_main_zeroshot", BRACKETS)
+    return task_over("gpqa_main_zeroshot", BRACKETS)
 
 
 LINES = [{"question": f"q{n}", "answer": f"a{n}"} for n in range(6)]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_evalcheck.adapters.common.forms import around, best_form, exact_marks, filled
+from pytest_evalcheck.adapters.common.forms import best_form, exact_marks, filled, form_around
 from pytest_evalcheck.adapters.common.made_documents import NoDocuments, constants_in, made, names_in, shape_of
 from pytest_evalcheck.adapters.common.reordering import reordered
 from pytest_evalcheck.errors import UsageError
@@ -31,7 +31,7 @@ jinja2 = pytest.importorskip("jinja2")
     ],
 )
 def test_the_form_that_a_pattern_looks_for(pattern: str, answer: str, text: str | None) -> None:
-    form = around(pattern, answer)
+    form = form_around(pattern, answer)
     assert (form and filled(form, answer)) == text
 
 

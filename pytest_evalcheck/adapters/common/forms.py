@@ -13,7 +13,7 @@ _HOLE = "\0"
 
 
 def filled(form: str, answer: str) -> str:
-    r"""Return a form with an answer in its place: that of `around`, or a format string.
+    r"""Return a form with an answer in its place: that of `form_around`, or a format string.
 
     >>> filled(r"\boxed{{{}}}", "29")
     '\\boxed{29}'
@@ -21,14 +21,14 @@ def filled(form: str, answer: str) -> str:
     return form.replace(_HOLE, answer) if _HOLE in form else form.format(answer)
 
 
-def around(pattern: str, answer: str) -> str | None:
+def form_around(pattern: str, answer: str) -> str | None:
     """Return the form of a text in which a pattern finds exactly this answer; None where none is found.
 
     The answer stands where the pattern has its first group, or its first part that takes any text.
 
-    >>> filled(around(r"#### (-?[0-9.,]+)", "29"), "29")
+    >>> filled(form_around(r"#### (-?[0-9.,]+)", "29"), "29")
     '#### 29'
-    >>> filled(around(r"(?<=the answer is )(.*)(?=.)", "no"), "no")
+    >>> filled(form_around(r"(?<=the answer is )(.*)(?=.)", "no"), "no")
     'the answer is no.'
     """
     try:
@@ -75,14 +75,14 @@ def _part(code: Any, value: Any, in_group: bool, taken: bool) -> tuple[str, bool
         text, there = _example(below, in_group)
         return (text if there else text * min(least, 4)), there
     if code is codes.IN:
-        return _of_class(value), False
+        return _class_example(value), False
     return ("." if code is codes.ANY else "", False)
 
 
 _CLASSES = {"CATEGORY_DIGIT": "1", "CATEGORY_SPACE": " ", "CATEGORY_WORD": "a"}
 
 
-def _of_class(value: Any) -> str:
+def _class_example(value: Any) -> str:
     for code, item in value:
         if code is codes.LITERAL:
             return chr(item)

@@ -54,9 +54,9 @@ def shape_of(templates: Iterable[Any], lists: Iterable[Any] = ()) -> Shape:
     shape: Shape = {}
     for template in templates:
         if isinstance(template, str):
-            _of_template(template, shape)
+            _add_template(template, shape)
         elif callable(template):
-            _of_function(template, shape)
+            _add_function(template, shape)
     for template in lists:
         whole = _WHOLE.fullmatch(template) if isinstance(template, str) else None
         below: Shape | None = shape
@@ -258,7 +258,7 @@ def _value(shape: Shape, forms: Mapping[str, str], number: int, path: str, name:
     return _OTHERS[form](name, number)
 
 
-def _of_template(template: str, shape: Shape) -> None:
+def _add_template(template: str, shape: Shape) -> None:
     from jinja2 import Environment, TemplateSyntaxError, nodes
 
     try:
@@ -307,7 +307,7 @@ def _part(shape: Shape | None, key: Any) -> Shape | None:
     return inside
 
 
-def _of_function(function: Any, shape: Shape) -> None:
+def _add_function(function: Any, shape: Shape) -> None:
     """Add what a function of a document or of a data set reads, with the functions of its module that it calls."""
     seen: set[Any] = set()
 

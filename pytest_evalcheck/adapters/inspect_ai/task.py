@@ -16,7 +16,7 @@ from functools import cached_property
 from types import TracebackType
 from typing import Any
 
-from pytest_evalcheck.adapters.common.forms import FORMS, around, best_form, exact_marks, filled
+from pytest_evalcheck.adapters.common.forms import FORMS, best_form, exact_marks, filled, form_around
 from pytest_evalcheck.expectations.failures import NotApplicable
 from pytest_evalcheck.kinds.task.record import Request, Tally, Task
 
@@ -118,7 +118,7 @@ class Run:
         from inspect_ai._util.registry import registry_params
 
         patterns = [registry_params(scorer).get("pattern") for scorer in self._task.scorer or []]
-        return [form for each in patterns if isinstance(each, str) and (form := around(each, answer)) is not None]
+        return [form for each in patterns if isinstance(each, str) and (form := form_around(each, answer)) is not None]
 
     @cached_property
     def _exact(self) -> tuple[str, ...]:

@@ -55,7 +55,7 @@ def task(name: str, documents: Sequence[Mapping[str, Any]] | None = None, **over
     cls = config.pop("class", None)
     with offline(), _quiet():
         if documents is not None:
-            return _over(config, cls, list(documents))
+            return _task_over(config, cls, list(documents))
     return _own_or_made(name, config, cls)
 
 
@@ -178,7 +178,7 @@ def _loaded(config: Mapping[str, Any], cls: Any) -> Any:
     return ConfigurableTask(config=dict(config))
 
 
-def _over(config: Mapping[str, Any], cls: Any, documents: Sequence[Any], more: Sequence[Any] = ()) -> Any:
+def _task_over(config: Mapping[str, Any], cls: Any, documents: Sequence[Any], more: Sequence[Any] = ()) -> Any:
     """Return a task over these rows; those of ``more`` are its training data."""
     from datasets import Dataset
     from lm_eval.api.task import ConfigurableTask
@@ -208,7 +208,7 @@ def _over_made(config: Mapping[str, Any]) -> Any:
     half = max(4, (config.get("num_fewshot") or 0) + 2)
 
     def accepts(documents: Sequence[Mapping[str, Any]], every: bool) -> None:
-        found["task"] = _over(config, None, documents[:half], documents[half:])
+        found["task"] = _task_over(config, None, documents[:half], documents[half:])
         try:
             _require_usable(found["task"], every)
         except NotAccepted:

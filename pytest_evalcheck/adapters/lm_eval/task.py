@@ -14,7 +14,7 @@ from functools import cached_property
 from io import StringIO
 from typing import Any
 
-from pytest_evalcheck.adapters.common.forms import FORMS, around, best_form, exact_marks, filled
+from pytest_evalcheck.adapters.common.forms import FORMS, best_form, exact_marks, filled, form_around
 from pytest_evalcheck.adapters.common.made_documents import names_in
 from pytest_evalcheck.adapters.common.reordering import reordered
 from pytest_evalcheck.expectations.failures import NotApplicable
@@ -90,7 +90,7 @@ class Run:
         docs = self._task.eval_docs
         return [docs[place] for place in range(min(len(docs), _MOST_DOCUMENTS))]
 
-    def over(self, documents: Sequence[Any]) -> Any:
+    def with_documents(self, documents: Sequence[Any]) -> Any:
         """Return a copy of the task that evaluates these documents."""
         task = copy.copy(self._task)
         task._config = copy.copy(task._config)
@@ -113,18 +113,18 @@ class Run:
 
     def requests(self, documents: Sequence[Any]) -> list[list[Request]]:
         """Return the requests of each document."""
-        found = self._by_document(self._built(self.over(documents)))
+        found = self._by_document(self._built(self.with_documents(documents)))
         return [found.get(place, []) for place in range(len(documents))]
 
     def limited(self, documents: Sequence[Any]) -> dict[int, list[Request]]:
         """Return the requests of a run with a limit, by document."""
-        return self._by_document(self._built(self.over(documents), limit=2))
+        return self._by_document(self._built(self.with_documents(documents), limit=2))
 
     def second_rank(self, documents: Sequence[Any]) -> dict[int, list[Request]]:
         """Return the requests of the second of two ranks, by document."""
         if len(documents) < 2:
             return {}
-        return self._by_document(self._built(self.over(documents), rank=1, world_size=2))
+        return self._by_document(self._built(self.with_documents(documents), rank=1, world_size=2))
 
     @staticmethod
     def _by_document(instances: Iterable[Any]) -> dict[int, list[Request]]:
@@ -139,7 +139,7 @@ class Run:
 
     def shots(self, document: Any) -> list[Any]:
         """Return the documents that the sampler gave for this one."""
-        task = self.over([document])
+        task = self.with_documents([document])
         shown: list[Any] = []
         sample = task.sampler.sample
 
@@ -205,7 +205,7 @@ class Run:
     def _forms_of_filters(self, answer: str) -> list[str]:
         filters = [one for each in self._task.config.filter_list or [] for one in each["filter"]]
         patterns = [one["regex_pattern"] for one in filters if "regex_pattern" in one]
-        return [form for pattern in patterns if (form := around(pattern, answer)) is not None]
+        return [form for pattern in patterns if (form := form_around(pattern, answer)) is not None]
 
     @cached_property
     def metrics(self) -> tuple[str, ...]:
@@ -231,7 +231,7 @@ class Run:
         return {name: mark / _full(mark) for name, mark in self._numbers(document, responses).items()}
 
     def _numbers(self, document: Any, responses: Sequence[Any]) -> dict[str, float]:
-        task = self.over([document])
+        task = self.with_documents([document])
         rising = task.higher_is_better() or {}
         found: dict[str, float] = {}
         for name, results in self._filtered(task, responses):
@@ -265,14 +265,14 @@ class Run:
 
     def answer(self, document: Any, responses: Sequence[Any]) -> dict[str, Any]:
         """Return what each filter leaves of the responses."""
-        return dict(self._filtered(self.over([document]), responses))
+        return dict(self._filtered(self.with_documents([document]), responses))
 
     def tally(self, documents: Sequence[Any], responses: Sequence[Any]) -> Tally:
         """Run ``simple_evaluate`` over the documents, with a model that gives these responses."""
         from pytest_evalcheck.adapters.lm_eval.runs import evaluated
         from pytest_evalcheck.adapters.lm_eval.tokens import Answering
 
-        task = self.over(documents)
+        task = self.with_documents(documents)
         with redirect_stderr(StringIO()):
             output = evaluated(Answering(list(responses)), task)
         (name,) = output["results"]

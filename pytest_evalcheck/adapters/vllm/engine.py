@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import sys
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 from pytest_evalcheck.kinds.engine.record import PARAMETERS, Completion, Engine, Messages, Parameters, Prompt
@@ -21,7 +22,9 @@ def record(llm: Any) -> Engine:
     tokenizer = llm.get_tokenizer()
 
     def complete(prompts: Sequence[Prompt], parameters: Parameters) -> list[list[Completion]]:
-        outputs = llm.generate([_prompt(prompt) for prompt in prompts], _sampling(parameters), use_tqdm=False)
+        asked, sampling = [_prompt(prompt) for prompt in prompts], _sampling(parameters)
+        # generate() runs all requests of the engine to their end, and would take the pieces of open streams.
+        outputs = streams.finished(asked, sampling) if streams.pieces else llm.generate(asked, sampling, use_tqdm=False)
         return [[_completion(choice, output) for choice in output.outputs] for output in outputs]
 
     def chat(messages: Messages, parameters: Parameters) -> Completion:
@@ -56,27 +59,46 @@ class _Streams:
         """The pieces of an answer. The request is submitted at once, and aborted where the iterator is closed."""
         from vllm.sampling_params import RequestOutputKind
 
-        name = f"stream-{next(_ids)}"
         sampling = _sampling(parameters)
         sampling.output_kind = RequestOutputKind.DELTA
-        self.pieces[name] = deque()
-        self.engine.add_request(name, _prompt(prompt), sampling)
-        return self._read(name)
+        return self._read(self._submit(_prompt(prompt), sampling))
 
-    def _read(self, name: str) -> Iterator[Completion]:
+    def finished(self, prompts: Sequence[Any], sampling: Any) -> list[Any]:
+        """The outputs of prompts that are submitted beside open streams."""
+        from vllm.sampling_params import RequestOutputKind
+
+        sampling.output_kind = RequestOutputKind.FINAL_ONLY
+        names = [self._submit(prompt, sampling) for prompt in prompts]
+        return [next(self._outputs(name)) for name in names]
+
+    def _submit(self, prompt: Any, sampling: Any) -> str:
+        name = f"evalcheck-{next(_ids)}"
+        self.engine.add_request(name, prompt, sampling)
+        self.pieces[name] = deque()
+        return name
+
+    def _outputs(self, name: str) -> Generator[Any, None, None]:
+        """The outputs of a request, after as many steps of the engine as they need."""
         finished = False
         try:
             while not finished:
                 while not self.pieces[name]:
+                    if not self.engine.has_unfinished_requests():
+                        raise RuntimeError(f"the engine has no request left, and {name} has no end")
                     for output in self.engine.step():
                         self.pieces[output.request_id].append(output)
                 output = self.pieces[name].popleft()
                 finished = output.finished
-                yield _completion(output.outputs[0], output)
+                yield output
         finally:
             del self.pieces[name]
             if not finished:
                 self.engine.abort_request([name])
+
+    def _read(self, name: str) -> Iterator[Completion]:
+        with closing(self._outputs(name)) as outputs:
+            for output in outputs:
+                yield _completion(output.outputs[0], output)
 
 
 def _facts(engine: Any) -> dict[str, str]:

@@ -72,7 +72,7 @@ def answer_is_independent_of_requests_in_flight(subject: EngineSubject, case: Re
     """Requests that several threads submit at once get the answers that each gets alone.
 
     Why: clients of an evaluation send many requests at once, and their number is chosen for speed.
-    Usual cause: an attribute of the engine that holds the current request; a batch that a new request joins late.
+    Usual cause: an attribute of the engine that holds the current request; a setting of one thread, such as its dtype.
     Fix: keep the state of a request in the request: `request.ids` for `self.ids`.
     """
     engine = subject.engine()

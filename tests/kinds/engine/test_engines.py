@@ -66,7 +66,7 @@ class Machine(RuleBasedStateMachine):
 def run(engine: type[Tiny]) -> None:
     machine = type("Machine", (Machine,), {"engine": engine})
     budget = settings(
-        max_examples=30,
+        max_examples=150,
         stateful_step_count=12,
         deadline=None,
         derandomize=True,

@@ -78,7 +78,7 @@ class Interruptions(Evaluation):
     @classmethod
     def first_plans(cls, inputs: SampleStrategy, n: int) -> Plans:
         """Once at each place, twice, and twice with no batch between."""
-        many = max(5, cls.fewest(inputs))
+        many = max(4, cls.fewest(inputs))
         return [(many, 1, stops) for stops in ([2], [0], [1, 2], [2, 0], [many])] + [(many, 2, [1, 1])]
 
 

@@ -60,7 +60,7 @@ BESIDE = {"keras": ("dm-tree",)}
 EVERY_PATCH = "tests/fixes/test_patches.py::TestEveryPatch"
 """Tests of the patches of all libraries that an environment has."""
 
-OF_WEIGHTS = ("EC107", "EC108", "EC302", "EC306", "EC501", "EC503")
+OF_WEIGHTS = ("EC107", "EC108", "EC302", "EC306", "EC501", "EC503", "EC706", "EC707", "EC708", "EC711", "EC714")
 """The checks that are tried on a real model after every change: rows, padding, caches, and numbers that are known."""
 
 

@@ -1,4 +1,4 @@
-"""Which of many similar cases a test tries: all of them where EVALCHECK_ALL_TESTS is set, as `.ci/run full` does."""
+"""Choice of similar cases that a test tries: all of them where EVALCHECK_ALL_TESTS is set, as `.ci/run full` does."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ Case = TypeVar("Case")
 ALL_CASES = bool(os.environ.get("EVALCHECK_ALL_TESTS"))
 
 
-def one_in(step: int, cases: Iterable[Case]) -> list[Case]:
+def every_nth(step: int, cases: Iterable[Case]) -> list[Case]:
     """The first of every ``step`` cases, always the same ones; all where EVALCHECK_ALL_TESTS is set."""
     return list(cases)[:: 1 if ALL_CASES else step]

@@ -10,7 +10,7 @@ from typing import Any
 
 import hypothesis
 import pytest
-from sampling import one_in
+from sampling import every_nth
 
 import pytest_evalcheck as ec
 from docs import make_checks
@@ -24,7 +24,7 @@ PINNED = next(line.partition("==")[2] for line in CONSTRAINTS.splitlines() if li
 PAGES = list(make_checks.shown().values())
 """The bug of the page of each check. It is always tried with its twin, and of the others a part."""
 OTHERS = [specimen for specimen in SPECIMENS if specimen not in PAGES]
-TRIED = [*PAGES, *one_in(4, OTHERS)]
+TRIED = [*PAGES, *every_nth(4, OTHERS)]
 ALONE = [specimen for specimen in TRIED if not specimen.apart]
 TWINS = {specimen.twin.name: specimen.twin for specimen in TRIED}
 
@@ -82,7 +82,7 @@ def test_a_bug_is_caught_by_its_check(specimen: Specimen) -> None:
     assert len(samples_of(cell)) <= 4, cell.failure
 
 
-@for_specimens(one_in(4, ALONE))
+@for_specimens(every_nth(4, ALONE))
 def test_a_bug_is_caught_by_no_other_check(specimen: Specimen) -> None:
     others = ",".join([specimen.code, *specimen.breaks_too])
     report = ec.run(specimen.bug, specimen.devices, ignore=others, effort="quick")

@@ -13,7 +13,7 @@ from types import FunctionType
 from typing import Any
 
 import pytest
-from sampling import one_in
+from sampling import every_nth
 
 import pytest_evalcheck as ec
 from fixtures.gallery.table import SPECIMENS, Specimen
@@ -226,7 +226,7 @@ def test_two_comparisons_with_one_id_are_named_with_their_places() -> None:
     assert cell.failure.actual == f"{__file__}:{first} and {__file__}:{first + 1}"
 
 
-SOME = one_in(4, [specimen for specimen in SPECIMENS[::7] if not specimen.apart])
+SOME = every_nth(4, [specimen for specimen in SPECIMENS[::7] if not specimen.apart])
 
 
 @pytest.mark.parametrize("specimen", [pytest.param(each, id=f"{each.code}-{each.bug.name}") for each in SOME])

@@ -56,7 +56,7 @@ class Population(SamplesAndPlan):
 
 @check("EC010", examples=1)
 def an_interval_holds_the_true_value_as_often_as_it_says(subject: EstimatingSubject, case: Population) -> None:
-    """Of data sets that are drawn from one population, the share whose interval holds the true value is its level.
+    """The share of data sets from one population whose interval holds the true value is the level of the interval.
 
     A 95 % interval may hold it in 93 to 97 %, and a normal interval is the value and 1.96 standard errors to each side.
     An honest interval fails with a probability of 1e-6: the bounds are those of the binomial distribution. An interval
@@ -151,7 +151,7 @@ def an_error_depends_on_the_samples_alone(subject: EstimatingSubject, case: Popu
 
 @check("EC013", examples=1, after=("EC011", "EC012"))
 def an_error_shrinks_with_the_root_of_the_number_of_samples(subject: EstimatingSubject, case: Population) -> None:
-    """Of four times as many samples, in which each occurs four times as often, the error is half as large.
+    """The error of four times as many samples, each of which occurs four times as often, is half as large.
 
     Why: an error that does not shrink makes every difference look like chance, however much is measured.
     Usual cause: a standard deviation in place of a standard error, or an error that is divided by n.

@@ -101,7 +101,7 @@ def _gather(pipes: Sequence[Connection], pids: Sequence[int], seconds: float) ->
 
 
 def _cpu_seconds(pids: Sequence[int]) -> float:
-    """What these processes have computed so far, where the platform says so."""
+    """Seconds that these processes have computed so far, where the platform says so."""
     total = 0.0
     for pid in pids:
         with suppress(OSError):  # it has ended, or this is not Linux

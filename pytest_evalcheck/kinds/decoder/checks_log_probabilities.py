@@ -134,7 +134,7 @@ def other_texts_do_not_change_a_log_probability(subject: DecoderSubject, case: S
     Why: a score must not depend on which questions are in a batch, or were asked before.
     Usual cause: results are not put back into the order of the requests, or what is remembered of a common beginning
     is found by its length, or by a part of it.
-    Fix: keep the index of each request beside it; look up what is remembered by all ids before the token.
+    Fix: `results[request.index] = score`, and look up what is remembered by all ids before the token.
     """
     for decoder in subject.precisions():
         for name, way in _offered(decoder, "text_scores"):

@@ -26,7 +26,7 @@ def a_resumed_evaluation_gives_the_result_of_an_undisturbed_one(loop: LoopSubjec
     Why: long runs are interrupted, and a sample that is skipped or counted twice changes the number without an error.
     Usual cause: the state after a resume counts from there and not from the beginning, is not known before the first
     batch, or counts twice what is skipped to go back to the place.
-    Fix: save how many batches were seen since the beginning, and restore that number.
+    Fix: `{"seen": start + seen}`: save how many batches were seen since the beginning, and restore that number.
     """
     sizes = {"batch_size": case.batch_size}
     _expect_resumed(loop, case.samples, case.stops, [sizes] * (len(case.stops) + 1), "resumed")
@@ -41,7 +41,7 @@ def an_evaluation_is_resumed_with_other_workers_or_refused(loop: LoopSubject, ca
     Why: the machine that goes on with a run is not always the one on which it began.
     Usual cause: the state is that of each worker, and what some of them had left is lost; batches that were read ahead
     count as seen.
-    Fix: refuse a state of another number of workers, and save the place of the last batch that was returned.
+    Fix: `if len(state["places"]) != workers: raise ValueError(...)`; save the place of the last returned batch.
     """
     name = next((name for name in ("workers", "num_workers") if name in loop.offered), None)
     if loop.record.evaluate_part is None or name is None:

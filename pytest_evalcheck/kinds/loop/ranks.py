@@ -22,13 +22,13 @@ class _WatchedData(LoopData):
 
 @dataclass(frozen=True)
 class RankReading:
-    """What the evaluation of a rank did, as it is sent to the process that compares."""
+    """Result of the evaluation of a rank, and how it came about, as it is sent to the process that compares."""
 
     result: Any
     communicates: bool
-    """Whether it called a collective of ``torch.distributed``."""
+    """True if it called a collective of ``torch.distributed``."""
     whole: bool
-    """Whether it read every sample."""
+    """True if it read every sample."""
 
 
 def share_of(data: LoopData) -> LoopData:

@@ -76,7 +76,7 @@ class Tries:
 
     @property
     def conditions(self) -> frozenset[str]:
-        """Whether some tries are right."""
+        """Return whether some tries are right."""
         right = sum(score >= 1 for score in self.tries)
         kinds = {"none is right": not right, "all are right": right == len(self.tries)}
         return frozenset({name for name, holds in kinds.items() if holds} or {"some are right"})

@@ -27,7 +27,7 @@ def a_judgement_that_cannot_be_parsed_is_no_score(scorer: ScorerSubject, case: D
 
     Why: a judge that fails more often for one model would else lower the score of that model.
     Usual cause: a pattern that does not match gives 0, the lowest grade or a tie; a letter is found in prose.
-    Fix: None or NaN for what was not parsed, a count of these beside the score, and an anchored pattern.
+    Fix: `re.fullmatch(pattern, answer)`; None or NaN for what was not parsed, and a count of these beside the score.
     """
     judging = _judging(scorer)
     scores = [_judged(scorer, judging, lambda _prompt, text=text: text, case) for text in judging.verdicts]

@@ -81,7 +81,7 @@ class Reducer:
     reduce: Callable[[Sequence[float]], Any]
     """``reduce(tries)`` returns the score of the tries, of which each is a number."""
     exact: str = ""
-    """What it computes, a name of `FORMULAS`; empty for anything else."""
+    """Name of what it computes, of `FORMULAS`; empty for anything else."""
     k: int = 0
     """The number of tries that it is about, for ``at least``, ``pass@k`` and ``pass^k``."""
 

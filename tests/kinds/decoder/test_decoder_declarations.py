@@ -80,6 +80,8 @@ def test_a_decoder_without_a_cache_is_checked_by_what_it_generates() -> None:
     assert {cell.reason for cell in found.values() if cell.outcome == "not applicable"} == {
         "the decoder has no cache",
         no_others,
+        "the decoder offers no sampler with log-probabilities: ec.Decoder(..., samplers=...)",
+        "the decoder offers no log-probabilities of texts: ec.Decoder(..., text_scores=...)",
     }
     assert set(broken(cells(lambda: UncachedAndCountsPadding().record()))) == {"EC306"}
 

@@ -1,0 +1,97 @@
+"""The registered faults of tasks, on the real libraries: the examples of lm_eval, and answers of inspect_ai."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from typing import Any
+
+import pytest
+
+import pytest_evalcheck as ec
+from pytest_evalcheck import upstream
+
+os.environ.setdefault("LM_HARNESS_CACHE_PATH", os.path.join(tempfile.gettempdir(), "lm_eval"))
+
+
+def shown(made: Any, code: str, fault: str) -> ec.Cell:
+    """The cell of a check of a task with a known failure."""
+
+    @ec.task(known_failures={code: ec.KnownFailure(upstream=fault)})
+    def target() -> Any:
+        return made()
+
+    assert upstream.find(fault) is not None
+    (cell,) = ec.run(target, select=code, effort="quick", timeout=0).cells
+    return cell
+
+
+def few_shot_task(*splits: str, **config: Any) -> Any:
+    from datasets import Dataset
+    from lm_eval.api.task import ConfigurableTask
+
+    sets = {
+        name: Dataset.from_list([{"question": f"{name} {n}", "answer": f"answer {n}"} for n in range(6)])
+        for name in splits
+    }
+    plain = {
+        "task": "own",
+        "custom_dataset": lambda **_: sets,
+        "output_type": "generate_until",
+        "doc_to_text": "question",
+        "doc_to_target": "answer",
+        "num_fewshot": 2,
+    }
+    return ConfigurableTask(config={**plain, **config})
+
+
+@pytest.mark.parametrize(
+    ("code", "fault", "splits", "config"),
+    [
+        ("EC709", "lm-eval-document-among-its-examples", ["rows"], {"test_split": "rows"}),
+        (
+            "EC710",
+            "lm-eval-examples-by-order",
+            ["train", "test"],
+            {"training_split": "train", "test_split": "test"},
+        ),
+    ],
+)
+def test_examples_of_lm_eval(code: str, fault: str, splits: list[str], config: dict[str, Any]) -> None:
+    pytest.importorskip("lm_eval", reason="lm_eval is not installed")
+    cell = shown(lambda: few_shot_task(*splits, **config), code, fault)
+    assert cell.outcome == "known", f"{cell.outcome} {cell.reason} {cell.signature}"
+
+
+@pytest.mark.parametrize(
+    ("fault", "pattern", "target"),
+    [
+        ("inspect-ai-white-space-behind-the-line", "line", "Paris"),
+        ("inspect-ai-letter-in-parentheses", "letter", "A"),
+    ],
+)
+def test_answers_of_inspect_ai(fault: str, pattern: str, target: str) -> None:
+    pytest.importorskip("inspect_ai", reason="inspect_ai is not installed")
+    import asyncio
+    from types import SimpleNamespace
+
+    from inspect_ai.scorer import Target, answer
+
+    score = answer(pattern)
+
+    def marked(document: Any, responses: Any) -> float:
+        state: Any = SimpleNamespace(output=SimpleNamespace(completion=responses[0]))
+        made: Any = asyncio.run(score(state, Target(document["answer"])))
+        return float(made.value == "C")
+
+    def made() -> ec.Task:
+        return ec.Task(
+            documents=[{"question": "Which one?", "answer": target}],
+            requests=lambda documents: [[ec.Request(prompt=each["question"])] for each in documents],
+            gold=lambda document: document["answer"],
+            response=lambda _, text: f"ANSWER: {text}",
+            score=marked,
+        )
+
+    cell = shown(made, "EC703", fault)
+    assert cell.outcome == "known", f"{cell.outcome} {cell.reason} {cell.signature}"

@@ -9,15 +9,17 @@ from typing import Any
 import pytest
 
 import pytest_evalcheck as ec
+from pytest_evalcheck import strategies as es
 from pytest_evalcheck import upstream
+from pytest_evalcheck.strategies.documents import REWRITINGS
 
 os.environ.setdefault("LM_HARNESS_CACHE_PATH", os.path.join(tempfile.gettempdir(), "lm_eval"))
 
 
-def shown(made: Any, code: str, fault: str) -> ec.Cell:
+def shown(made: Any, code: str, fault: str, **keywords: Any) -> ec.Cell:
     """The cell of a check of a task with a known failure."""
 
-    @ec.task(known_failures={code: ec.KnownFailure(upstream=fault)})
+    @ec.task(known_failures={code: ec.KnownFailure(upstream=fault)}, **keywords)
     def target() -> Any:
         return made()
 
@@ -64,13 +66,13 @@ def test_examples_of_lm_eval(code: str, fault: str, splits: list[str], config: d
 
 
 @pytest.mark.parametrize(
-    ("fault", "pattern", "target"),
+    ("fault", "pattern", "target", "tried"),
     [
-        ("inspect-ai-white-space-behind-the-line", "line", "Paris"),
-        ("inspect-ai-letter-in-parentheses", "letter", "A"),
+        ("inspect-ai-white-space-behind-the-line", "line", "Paris", ("spaces",)),
+        ("inspect-ai-letter-in-parentheses", "letter", "A", ("parentheses", "bold")),
     ],
 )
-def test_answers_of_inspect_ai(fault: str, pattern: str, target: str) -> None:
+def test_answers_of_inspect_ai(fault: str, pattern: str, target: str, tried: tuple[str, ...]) -> None:
     pytest.importorskip("inspect_ai", reason="inspect_ai is not installed")
     import asyncio
     from types import SimpleNamespace
@@ -86,12 +88,13 @@ def test_answers_of_inspect_ai(fault: str, pattern: str, target: str) -> None:
 
     def made() -> ec.Task:
         return ec.Task(
-            documents=[{"question": "Which one?", "answer": target}],
             requests=lambda documents: [[ec.Request(prompt=each["question"])] for each in documents],
             gold=lambda document: document["answer"],
             response=lambda _, text: f"ANSWER: {text}",
             score=marked,
         )
 
-    cell = shown(made, "EC703", fault)
+    others = {name: "this is about another form" for name in REWRITINGS if name not in tried}
+    inputs = es.documents([{"question": "Which one?", "answer": target}], unequal=others)
+    cell = shown(made, "EC703", fault, inputs=inputs)
     assert cell.outcome == "known", f"{cell.outcome} {cell.reason} {cell.signature}"

@@ -170,7 +170,9 @@ SESSIONS: dict[str, Session] = {
     "-m takes nothing": Session(("nothing was tried",), arguments=("-m", "mps and cuda"), code=5),
     "--deselect takes all": Session(("nothing was tried",), arguments=(ONE, "--deselect=evalcheck_example.py"), code=5),
     "the ini ignores every check": Session(
-        ("evalcheck_ignore = EC2,EC6", "exclude all of its checks"), arguments=(), ini="evalcheck_ignore = EC2,EC6"
+        ("evalcheck_ignore = EC0,EC2,EC6", "exclude all of its checks"),
+        arguments=(),
+        ini="evalcheck_ignore = EC0,EC2,EC6",
     ),
     "the ini selects checks of another kind": Session(
         ("evalcheck_select = EC101", "exclude all of its checks"), arguments=(), ini="evalcheck_select = EC101"

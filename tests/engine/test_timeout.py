@@ -62,7 +62,11 @@ def test_what_is_being_restored_is_not_interrupted() -> None:
 
 
 @pytest.mark.parametrize("place", ["finalizer", "collector"])
-def test_an_alarm_where_python_drops_errors_comes_again_at_once(place: str, request: pytest.FixtureRequest) -> None:
+def test_an_alarm_where_python_drops_errors_comes_again_at_once(
+    place: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timeout, "_AGAIN", 60.0)
+
     class Finalized:
         def __del__(self) -> None:
             time.sleep(0.1)
@@ -76,13 +80,11 @@ def test_an_alarm_where_python_drops_errors_comes_again_at_once(place: str, requ
         else:
             gc.callbacks.append(slow)
             request.addfinalizer(lambda: gc.callbacks.remove(slow))
-            gc.collect()
+            gc.collect(0)
         time.sleep(30)
 
-    started = time.monotonic()
     with pytest.raises(CellTimeout), time_limit(0.05):
         reached()
-    assert time.monotonic() - started < 0.9
 
 
 def test_an_exit_around_the_limit_is_no_reason_to_wait() -> None:

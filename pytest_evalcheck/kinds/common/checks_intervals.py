@@ -149,7 +149,7 @@ def an_error_depends_on_the_samples_alone(subject: EstimatingSubject, case: Popu
                     expect(actual).equals(expected, about=about, id=f"error-in-{way}")
 
 
-@check("EC013", examples=1, after=("EC011", "EC012"))
+@check("EC013", examples=1, after=("EC010", "EC011", "EC012"))
 def an_error_shrinks_with_the_root_of_the_number_of_samples(subject: EstimatingSubject, case: Population) -> None:
     """The error of four times as many samples, each of which occurs four times as often, is half as large.
 

@@ -65,7 +65,7 @@ def an_answer_ends_at_its_stop_string(subject: EngineSubject, case: Request) -> 
         expect(actual).equals(text[:end], about=f"the text with {name}, {stops}", id=f"text-{slug(name)}")
 
 
-@check("EC809", conditions=("several tokens",), examples=8, after=("EC801", "EC802"))
+@check("EC809", conditions=("several tokens",), examples=8, after=("EC801", "EC802", "EC810"))
 def a_request_for_n_answers_gets_n(subject: EngineSubject, case: Request) -> None:
     """A request with `n` gets so many answers, and the same ones again with the same seed.
 

@@ -76,7 +76,7 @@ class Requests:
 @check(
     "EC815",
     conditions=("a stream is open", "a request is cancelled", "the cache is emptied"),
-    after=("EC801", "EC802", "EC803", "EC804", "EC805"),
+    after=("EC801", "EC802", "EC803", "EC804", "EC805", "EC809", "EC810"),
 )
 def requests_in_any_order_get_their_own_answers(subject: EngineSubject, case: Program) -> None:
     """Whatever is submitted, forked, streamed, cancelled and evicted in any order: each answer is that of it alone.

@@ -79,7 +79,7 @@ def exchanged_responses_get_the_mirrored_judgement(scorer: ScorerSubject, case: 
             expect(given).equals(wanted, about=about, id="preferred-response")
 
 
-@check("EC422", conditions=("several documents",), examples=3, after=("EC412",))
+@check("EC422", conditions=("several documents",), examples=3, after=("EC407", "EC412"))
 def the_seed_reaches_every_draw(scorer: ScorerSubject, case: Documents) -> None:
     """With one seed a scorer that draws gives the same scores, whatever was drawn before; another seed changes them.
 

@@ -63,7 +63,7 @@ def a_response_ends_at_its_own_stop_sequences(task: TaskSubject, case: OneOfSeve
         expect(responses).equals(wanted, about="the responses of a batch", id="cut-at-stops", detail=detail)
 
 
-@check("EC714", conditions=("the task's own cut",))
+@check("EC714", conditions=("the task's own cut",), after=("EC706",))
 def the_ids_of_a_continuation_are_those_of_the_whole_text(task: TaskSubject, case: Cut) -> None:
     """The ids of a prompt and of its continuation together are the ids of the whole text, wherever it is divided.
 

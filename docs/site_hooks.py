@@ -49,6 +49,8 @@ KINDS = {
     "4": "Scorers",
     "5": "Loops",
     "6": "Devices",
+    "7": "Tasks",
+    "8": "Engines",
 }
 """The kind of a check, by the first digit of its code."""
 

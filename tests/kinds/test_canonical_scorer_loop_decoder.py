@@ -56,6 +56,7 @@ UNREACHED: dict[tuple[str, str], set[str]] = {
     ("EC001", "prompts"): {"equal samples"},
     ("EC001", "long prompts"): {"equal samples"},
     ("EC001", "prompts of one token"): {"equal samples"},
+    ("EC001", "texts"): {"equal samples"},
     ("EC001", "two at least"): {"a single sample"},
     ("EC001", "six at least"): {"a single sample"},
     ("EC503", "two at least"): {"a single sample"},
@@ -65,6 +66,10 @@ UNREACHED: dict[tuple[str, str], set[str]] = {
     ("EC502", "six at least"): {"a rank without samples"},
 }
 """By check and inputs: the conditions that such inputs cannot reach."""
+MOST = dict.fromkeys(("EC530", "EC531"), 6) | dict.fromkeys(("EC702", "EC703"), 16)
+"""The most first cases of a check, where these are more than five: stops once and twice, and one rewriting each."""
+DRAWN = {"DrawsEqualPromptsOnce", "DrawsWithoutTheTemperature", "RemembersByTheBeginning", "CountsThePrompt"}
+"""Planted bugs that only drawn cases show: they need equal beginnings, or a prompt shorter than the limit."""
 OF_KIND = [made for made in CHECKS.values() if set(made.kinds) & set(KINDS) and not made.accelerators]
 
 
@@ -83,7 +88,7 @@ each = pytest.mark.parametrize(("check", "name", "inputs"), [param for one in OF
 def test_canonical_cases_reach_every_condition(check: Check, name: str, inputs: SampleStrategy) -> None:
     cases = canonical_cases(check.case, inputs, check.conditions)
     assert "canonical" in dir(check.case)
-    assert 1 <= len(cases) <= 5
+    assert 1 <= len(cases) <= MOST.get(check.code, 5)
     reached = frozenset().union(*(case.conditions for case in cases))
     assert set(check.conditions) - reached == UNREACHED.get((check.code, name), set())
 
@@ -93,7 +98,8 @@ def test_canonical_cases_are_equal_in_every_run_and_plain(check: Check, name: st
     cases = canonical_cases(check.case, inputs, check.conditions)
     assert cases == canonical_cases(check.case, inputs.replace(), check.conditions)  # a copy has drawn nothing yet
     assert all(is_plain(value) for case in cases for value in case_fields(case).values())
-    assert all(len(getattr(case, "samples", [])) <= max(5, inputs.min_samples + 3) for case in cases), name
+    few = max(5, inputs.min_samples + 3) if "task" not in check.kinds else 60  # documents are read, not evaluated
+    assert all(len(getattr(case, "samples", [])) <= few for case in cases), name
 
 
 @pytest.mark.parametrize("least", range(1, 9))
@@ -120,7 +126,11 @@ def test_two_prompts_are_enough() -> None:
 
 @pytest.mark.parametrize(
     "specimen",
-    [pytest.param(s, id=f"{s.code}-{s.bug.name}") for s in SPECIMENS if s.bug.kind in KINDS and not s.apart],
+    [
+        pytest.param(s, id=f"{s.code}-{s.bug.name}")
+        for s in SPECIMENS
+        if s.bug.kind in KINDS and not s.apart and s.bug.name not in DRAWN
+    ],
 )
 def test_a_planted_bug_is_found_without_drawing(specimen: Specimen, monkeypatch: pytest.MonkeyPatch) -> None:
     # Only the first score of a process writes to this registry; a cell of ec.run() has a process of its own if needed.

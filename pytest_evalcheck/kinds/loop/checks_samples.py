@@ -225,13 +225,13 @@ def over_processes(loop: LoopSubject, rows: Rows, ranks: int, batch_size: int) -
         # A result that was read holds only plain values, which can be sent to another process.
         return result if result is None else read_result(result, where)
 
-    def on_each(rank: Callable[[], Any]) -> Any:
+    def from_every_rank(rank: Callable[[], Any]) -> Any:
         return attempt("evaluating over processes", on_processes, [rank] * ranks)
 
     if loop.record.on_rank is not None:
-        results = on_each(lambda: evaluated("on_rank", loop.data(rows)))
+        results = from_every_rank(lambda: evaluated("on_rank", loop.data(rows)))
         return results if isinstance(results, Raised) else _results(results, ranks, "on_rank()")
-    readings = on_each(lambda: watched(loop.data(rows), lambda data: evaluated("evaluate", data)))
+    readings = from_every_rank(lambda: watched(loop.data(rows), lambda data: evaluated("evaluate", data)))
     if isinstance(readings, Raised):
         return readings
     if not any(reading.communicates for reading in readings):
@@ -240,7 +240,7 @@ def over_processes(loop: LoopSubject, rows: Rows, ranks: int, batch_size: int) -
         )
     results = [reading.result for reading in readings]
     if all(reading.whole for reading in readings):
-        results = on_each(lambda: with_ids_of_the_whole(evaluated("evaluate", share_of(loop.data(rows)))))
+        results = from_every_rank(lambda: with_ids_of_the_whole(evaluated("evaluate", share_of(loop.data(rows)))))
     return results if isinstance(results, Raised) else _results(results, ranks, "evaluate()")
 
 

@@ -72,7 +72,7 @@ def decoder(make: Callable[[int], Any], *, suppressed: Sequence[int] = (), **fie
         operations={"reset": lambda _lm: None},
         suppressed=tuple(suppressed),
         tensors=lambda _lm: [],  # a cache lives as long as a batch, inside generate_until
-        text_scores=_text_scores(make),
+        text_scores=_text_scores(make, made),
         in_float32=in_float32 if hasattr(made, "_model") else None,
         **{"conventions": _conventions(tuple(suppressed)), **fields},
     )
@@ -105,17 +105,20 @@ class _Requests:
         return [lm.tok_encode(text) for text in texts]
 
 
-def _text_scores(make: Callable[[int], Any]) -> dict[str, TextScore]:
-    """The log-probability of a continuation, in batches of one and of three, and of a whole text."""
-    prefix = (int(make(1).prefix_token_id),)
-    return {
+def _text_scores(make: Callable[[int], Any], made: Any) -> dict[str, TextScore]:
+    """The log-probability of a continuation, in batches of one and of three, and of a whole text after a prefix.
+
+    A whole text has no score where the model has no prefix: a subclass may set up less than an `HFLM` does.
+    """
+    scores = {
         "loglikelihood": TextScore(score=_Likelihoods(make, 1)),
         "loglikelihood in batches": TextScore(score=_Likelihoods(make, 3)),
         "loglikelihood without the cache of logits": TextScore(score=_Likelihoods(make, 3, logits_cache=False)),
-        "loglikelihood_rolling": TextScore(
-            score=_Likelihoods(make, 3, "loglikelihood_rolling"), prefix=prefix, whole=True
-        ),
     }
+    if hasattr(made, "prefix_token_id"):
+        rolling, prefix = _Likelihoods(make, 3, "loglikelihood_rolling"), (int(made.prefix_token_id),)
+        scores["loglikelihood_rolling"] = TextScore(score=rolling, prefix=prefix, whole=True)
+    return scores
 
 
 @dataclass(frozen=True)

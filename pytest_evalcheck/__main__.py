@@ -34,8 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     write.set_defaults(run=_write)
     learn = commands.add_parser("learn", help="run a script, watch its calls into packages, and write the corpus")
-    learn.add_argument("packages", help="names of packages, with commas between them")
-    learn.add_argument("--exclude", default="", help="as --evalcheck-learn-exclude")
+    learn.add_argument("packages", help="names of packages with commas between them, as --evalcheck-learn takes them")
     learn.add_argument("script", help="a Python file, such as a notebook that was exported as a script")
     learn.add_argument("arguments", nargs=argparse.REMAINDER, help="the arguments of the script")
     learn.set_defaults(run=_learn)
@@ -152,9 +151,7 @@ def _write(given: argparse.Namespace) -> int:
 def _learn(given: argparse.Namespace) -> int:
     from pytest_evalcheck.integration.learning.from_tests import learn_script
 
-    packages = [name.strip() for name in given.packages.split(",") if name.strip()]
-    exclude = [each.strip() for each in given.exclude.split(",") if each.strip()]
-    print("\n".join(learn_script(packages, Path(given.script), given.arguments, exclude)))
+    print("\n".join(learn_script(given.packages, Path(given.script), given.arguments)))
     return 0
 
 

@@ -28,6 +28,7 @@ _RENAMED = {
     "--evalcheck-accept": "--evalcheck-known=accept",
     "--evalcheck-prune": "--evalcheck-known=prune",
     "--evalcheck-write-tests": "--evalcheck-scripts=FILE.py",
+    "--evalcheck-learn-exclude": "--evalcheck-learn='PACKAGES,!PATTERN'",
     "--evalcheck-version": "python -m pytest_evalcheck versions",
 }
 """Options that have a new form."""
@@ -59,14 +60,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=[],
         metavar="PACKAGES",
         help="run ordinary tests, watch their calls into these packages, and write evalcheck-corpus/PACKAGE.json, "
-        "from which targets are made",
-    )
-    group.addoption(
-        "--evalcheck-learn-exclude",
-        action="append",
-        default=[],
-        metavar="PATTERNS",
-        help="what --evalcheck-learn stores nothing of: names such as package.clients* or *:login, and arguments",
+        "from which targets are made; of !package.clients*, !*:login and the arguments !password nothing is stored",
     )
     group.addoption("--evalcheck-with-tests", action="store_true", help="also run ordinary tests")
     group.addoption(
@@ -271,8 +265,6 @@ def pytest_configure(config: pytest.Config) -> None:
     """Bring in the suite when it is asked for."""
     for line in _MARKERS:
         config.addinivalue_line("markers", line)
-    if config.getoption("evalcheck_learn_exclude") and not config.getoption("evalcheck_learn"):
-        raise pytest.UsageError("--evalcheck-learn-exclude is about --evalcheck-learn=PACKAGES: give both")
     if config.getoption("evalcheck_learn"):
         if config.getoption("evalcheck"):
             raise pytest.UsageError("--evalcheck-learn watches ordinary tests: leave --evalcheck out")

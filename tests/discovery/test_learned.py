@@ -186,7 +186,11 @@ def test_a_script_is_watched(pytester: pytest.Pytester, project: Path) -> None:
     ("arguments", "message"),
     [
         (("--evalcheck-learn=no_such_package",), "there is no package 'no_such_package' to learn from*"),
-        (("--evalcheck-learn-exclude=a",), "--evalcheck-learn-exclude is about --evalcheck-learn=PACKAGES: give both"),
+        (
+            ("--evalcheck-learn-exclude=a",),
+            "--evalcheck-learn-exclude has a new form: --evalcheck-learn='PACKAGES,!PATTERN'",
+        ),
+        (("--evalcheck-learn=!a",), "'!a' names no package to learn from; expected PACKAGES or PACKAGES,!PATTERN"),
         (("--evalcheck-learn=json", "--evalcheck"), "--evalcheck-learn watches ordinary tests: leave --evalcheck out"),
     ],
 )

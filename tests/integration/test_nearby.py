@@ -83,7 +83,7 @@ def test_a_choice_that_matches_nothing_says_what_is_near(project: Project, argum
         (["--evalcheck-write-tests=x.py"], "--evalcheck-write-tests has a new form: --evalcheck-scripts=FILE.py"),
         (["--evalcheck-known=acept"], "--evalcheck-known=acept; expected accept or prune, or both with a comma; did you"),
         (["--evalcheck-scripts=a", "--evalcheck-scripts=b"], "more than once; expected one folder and one FILE.py"),
-        (["--evalcheck-list=metrics"], "--evalcheck-list=metrics; expected json, or kinds: decoder, loop, metric, "),
+        (["--evalcheck-list=metrics"], "--evalcheck-list=metrics; expected json, or kinds: decoder, engine, loop, metric, "),
         (["--evalcheck-list", "--evalcheck-select=EC2O1"], "no check matches 'EC2O1'; did you "),
     ],
 )  # fmt: skip

@@ -73,33 +73,47 @@ def start(config: pytest.Config) -> None:
     """Register the hooks for the packages that the command line names.
 
     Raises:
-        pytest.UsageError: where one cannot be imported.
+        pytest.UsageError: where it names none, or one cannot be imported.
     """
     from pytest_evalcheck.integration.choosing.inferring import make_importable
 
     make_importable(config)
-    packages = [name.partition(".")[0] for name in _listed(config.getoption("evalcheck_learn"))]
-    exclude = _listed(config.getoption("evalcheck_learn_exclude"))
     try:
+        packages, exclude = learned_and_not(config.getoption("evalcheck_learn"))
         for package in packages:
             roots(package)
     except UsageError as error:
         raise pytest.UsageError(str(error)) from error
-    config.pluginmanager.register(Learning(config, list(dict.fromkeys(packages)), exclude), "pytest_evalcheck_learning")
+    config.pluginmanager.register(Learning(config, packages, exclude), "pytest_evalcheck_learning")
 
 
-def _listed(texts: list[str]) -> list[str]:
-    return [each.strip() for each in ",".join(texts).split(",") if each.strip()]
+def learned_and_not(texts: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the packages that texts name, and the patterns of what nothing is stored of, which begin with ``!``.
+
+    >>> learned_and_not(["mine.metrics, !mine.clients*", "other,!password"])
+    (['mine', 'other'], ['mine.clients*', 'password'])
+
+    Raises:
+        UsageError: where they name no package.
+    """
+    listed = [each.strip() for each in ",".join(texts).split(",") if each.strip()]
+    packages = dict.fromkeys(each.partition(".")[0] for each in listed if not each.startswith("!"))
+    if not packages:
+        raise UsageError(f"{','.join(texts)!r} names no package to learn from; expected PACKAGES or PACKAGES,!PATTERN")
+    return [*packages], [each[1:].strip() for each in listed if each.startswith("!")]
 
 
-def learn_script(packages: list[str], script: Path, arguments: list[str], exclude: Sequence[str] = ()) -> list[str]:
+def learn_script(asked: str, script: Path, arguments: list[str]) -> list[str]:
     """Run a script under watch, as ``python SCRIPT`` does, and write the corpus into the current folder; return lines.
+
+    ``asked`` has the packages, and the patterns of what is left out, as `learned_and_not` takes them.
 
     Raises:
         UsageError: where there is no such package or script.
     """
     import runpy
 
+    packages, exclude = learned_and_not([asked])
     if not script.is_file():
         raise UsageError(f"there is no script {script}")
     sys.path[:0] = [str(script.resolve().parent), str(Path.cwd())]

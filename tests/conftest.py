@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 from collections.abc import Generator
 from functools import cache
 from importlib.machinery import PathFinder
@@ -81,6 +82,17 @@ def one_seed_for_all(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
     """
     if not getattr(getattr(request.node, "obj", None), "is_hypothesis_test", False):
         monkeypatch.setattr(hypothesis.core, "global_force_seed", 1)
+
+
+@pytest.fixture(autouse=True)
+def no_module_of_a_test_stays(tmp_path_factory: pytest.TempPathFactory) -> Generator[None, None, None]:
+    """Unload what a test imported from its folder: the next test has a file of the same name in another folder."""
+    before = {*sys.modules}
+    yield
+    folder = f"{tmp_path_factory.getbasetemp()}{os.sep}"
+    for name in {*sys.modules} - before:
+        if str(getattr(sys.modules.get(name), "__file__", None)).startswith(folder):
+            sys.modules.pop(name, None)
 
 
 @pytest.fixture

@@ -114,7 +114,6 @@ def targets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     path = tmp_path / "evalcheck_two.py"
     path.write_text(TARGETS, encoding="utf-8")
     monkeypatch.setattr(sys, "path", [*sys.path])
-    monkeypatch.delitem(sys.modules, "evalcheck_two", raising=False)
     monkeypatch.chdir(tmp_path)
     return "evalcheck_two.py"
 

@@ -66,10 +66,8 @@ UNREACHED: dict[tuple[str, str], set[str]] = {
     ("EC502", "six at least"): {"a rank without samples"},
 }
 """By check and inputs: the conditions that such inputs cannot reach."""
-MOST = dict.fromkeys(("EC530", "EC531"), 6) | dict.fromkeys(("EC702", "EC703"), 16)
-"""The most first cases of a check, where these are more than five: stops once and twice, and one rewriting each."""
-DRAWN = {"DrawsEqualPromptsOnce", "DrawsWithoutTheTemperature", "RemembersByTheBeginning", "CountsThePrompt"}
-"""Planted bugs that only drawn cases show: they need equal beginnings, or a prompt shorter than the limit."""
+MOST = dict.fromkeys(("EC702", "EC703"), 16)
+"""The most first cases of a check, where these are more than five: one for each rewriting."""
 OF_KIND = [made for made in CHECKS.values() if set(made.kinds) & set(KINDS) and not made.accelerators]
 
 
@@ -126,11 +124,7 @@ def test_two_prompts_are_enough() -> None:
 
 @pytest.mark.parametrize(
     "specimen",
-    [
-        pytest.param(s, id=f"{s.code}-{s.bug.name}")
-        for s in SPECIMENS
-        if s.bug.kind in KINDS and not s.apart and s.bug.name not in DRAWN
-    ],
+    [pytest.param(s, id=f"{s.code}-{s.bug.name}") for s in SPECIMENS if s.bug.kind in KINDS and not s.apart],
 )
 def test_a_planted_bug_is_found_without_drawing(specimen: Specimen, monkeypatch: pytest.MonkeyPatch) -> None:
     # Only the first score of a process writes to this registry; a cell of ec.run() has a process of its own if needed.

@@ -430,8 +430,8 @@ class DrawnTokens(SamplesAndPlan):
 
     @classmethod
     def first_plans(cls, inputs: SampleStrategy, n: int) -> Plans:
-        """A prompt of several tokens."""
-        return [(_long_rows(inputs, 1),)]
+        """A short prompt, after which more than one token is likely."""
+        return [(_uneven_rows(inputs, 3)[-1:],)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -452,9 +452,9 @@ class ScoredTexts(SamplesAndPlan):
 
     @classmethod
     def first_plans(cls, inputs: SampleStrategy, n: int) -> Plans:
-        """Texts of unequal length with a continuation of one token and of several, and one text."""
-        uneven = _uneven_rows(inputs, 3)
-        return [(uneven, 1), (uneven[::-1], 3), (_long_rows(inputs, 1), 2)]
+        """Texts of unequal length with one token to come and several; one text; two texts that begin alike."""
+        uneven, (long,) = _uneven_rows(inputs, 3), _long_rows(inputs, 1)
+        return [(uneven, 1), (uneven[::-1], 3), ([long], 2), ([long, [*long[:1], *long[:0:-1]]], 2)]
 
     def pairs(self, texts: Sequence[Sequence[int]]) -> list[tuple[list[int], list[int]]]:
         """Return contexts and continuations: those of the texts, each context before the others, and all once more.

@@ -34,7 +34,7 @@ class Request(SamplesAndPlan):
     def first_plans(cls, inputs: SampleStrategy, n: int) -> Plans:
         """Three prompts with answers of several tokens and of one, and other prompts."""
         rows = fixed_up_to(inputs, 5)
-        return [(rows[:3], 6), (rows[:2], 1), (rows[2:], 8), (rows[-2:], 4)]
+        return [(rows[:3], 6), (rows[:2], 1), (rows[2:], 8), (rows[:-3:-1], 4)]
 
 
 _INDEX = st.integers(0, 2)

@@ -79,7 +79,7 @@ class Interruptions(Evaluation):
     def first_plans(cls, inputs: SampleStrategy, n: int) -> Plans:
         """Once at each place, twice, and twice with no batch between."""
         many = max(4, cls.fewest(inputs))
-        return [(many, 1, stops) for stops in ([2], [0], [1, 2], [2, 0], [many])] + [(many, 2, [1, 1])]
+        return [(many, 1, stops) for stops in ([2], [0], [1, 2], [2, 0])] + [(many, 2, [1, many // 2])]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import hypothesis
 import pytest
 from hypothesis import settings
+from sampling import leave_out_slow
 from target_files import HEADER
 
 if TYPE_CHECKING:
@@ -39,6 +40,10 @@ def _import_what_stays() -> None:
 
 
 pytest_plugins = ["pytester", "pytest_evalcheck.testing"]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    leave_out_slow(config, items)
 
 
 @pytest.hookimpl(wrapper=True)

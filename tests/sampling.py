@@ -1,16 +1,33 @@
-"""Choice of similar cases that a test tries: all of them where EVALCHECK_ALL_TESTS is set, as `.ci/run full` does."""
+"""Choice of what a test run tries: all where EVALCHECK_ALL_TESTS is set, as `.ci/run full` does; else not what is slow.
+
+``@pytest.mark.slow`` is for a test that tries again, by another way, what a faster one shows, and
+``@pytest.mark.slow(every=N)`` for one with many similar cases: the first of every N runs always.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from typing import TypeVar
+from collections import Counter
 
-Case = TypeVar("Case")
+import pytest
 
 ALL_CASES = bool(os.environ.get("EVALCHECK_ALL_TESTS"))
 
 
-def every_nth(step: int, cases: Iterable[Case]) -> list[Case]:
-    """The first of every ``step`` cases, always the same ones; all where EVALCHECK_ALL_TESTS is set."""
-    return list(cases)[:: 1 if ALL_CASES else step]
+def leave_out_slow(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect slow tests, unless tests are named on the command line: by an id, ``-k`` or ``-m``."""
+    if ALL_CASES or config.option.keyword or config.option.markexpr or any("::" in given for given in config.args):
+        return
+    seen: Counter[str] = Counter()
+    left_out = []
+    for item in items:
+        if mark := item.get_closest_marker("slow"):
+            function = item.nodeid.partition("[")[0]
+            every = mark.kwargs.get("every")
+            if every is None or seen[function] % every:
+                left_out.append(item)
+            seen[function] += 1
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        gone = set(left_out)
+        items[:] = [item for item in items if item not in gone]

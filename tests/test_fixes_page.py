@@ -47,6 +47,7 @@ def test_a_fix_says_what_it_is_for(fix: Any) -> None:
 
 @each_fix
 @pytest.mark.filterwarnings("ignore")  # those of the libraries
+@pytest.mark.slow(every=3)
 def test_the_code_runs_and_its_checks_fail_before_and_pass_after(fix: Any) -> None:
     described = fix.sections.get("Target", "")
     for title, outcome in (("Before", "failed"), ("After", "passed")):

@@ -10,7 +10,6 @@ from typing import Any
 
 import hypothesis
 import pytest
-from sampling import every_nth
 
 import pytest_evalcheck as ec
 from docs import make_checks
@@ -22,11 +21,11 @@ from pytest_evalcheck.reports.failure_text import format_failure
 CONSTRAINTS = (Path(__file__).parent.parent / "constraints.txt").read_text(encoding="utf-8")
 PINNED = next(line.partition("==")[2] for line in CONSTRAINTS.splitlines() if line.startswith("hypothesis=="))
 PAGES = list(make_checks.shown().values())
-"""The bug of the page of each check. It is always tried with its twin, and of the others a part."""
-OTHERS = [specimen for specimen in SPECIMENS if specimen not in PAGES]
-TRIED = [*PAGES, *every_nth(4, OTHERS)]
-ALONE = [specimen for specimen in TRIED if not specimen.apart]
-TWINS = {specimen.twin.name: specimen.twin for specimen in TRIED}
+"""The bug of the page of each check."""
+ALONE = [specimen for specimen in SPECIMENS if not specimen.apart]
+TWINS = {specimen.twin.name: specimen.twin for specimen in SPECIMENS}
+OF_PAGES = [specimen for specimen in ALONE if specimen in PAGES]
+OTHERS = [specimen for specimen in ALONE if specimen not in PAGES]
 
 
 @pytest.fixture(autouse=True)
@@ -36,8 +35,8 @@ def shrinking_does_not_end_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None
         monkeypatch.setitem(EFFORTS, name, replace(effort, shrink_seconds=240))
 
 
-def for_specimens(specimens: list[Specimen]) -> Any:
-    return pytest.mark.parametrize("specimen", [pytest.param(s, id=f"{s.code}-{s.bug.name}") for s in specimens])
+def cases(specimens: list[Specimen], *marks: pytest.MarkDecorator) -> list[Any]:
+    return [pytest.param(s, id=f"{s.code}-{s.bug.name}", marks=marks) for s in specimens]
 
 
 def samples_of(cell: ec.Cell) -> list[Any]:
@@ -71,7 +70,7 @@ def rounded(text: str) -> str:
     return re.sub(r"\d+\.\d{6,}", lambda number: f"{float(number[0]):.4g}", text)
 
 
-@for_specimens(ALONE)
+@pytest.mark.parametrize("specimen", [*cases(OF_PAGES), *cases(OTHERS, pytest.mark.slow(every=6))])
 def test_a_bug_is_caught_by_its_check(specimen: Specimen) -> None:
     # What is about accelerators is tried on simulated ones, and may be wrong with one kind of them alone.
     cells = tried(specimen)
@@ -82,7 +81,8 @@ def test_a_bug_is_caught_by_its_check(specimen: Specimen) -> None:
     assert len(samples_of(cell)) <= 4, cell.failure
 
 
-@for_specimens(every_nth(4, ALONE))
+@pytest.mark.parametrize("specimen", cases(ALONE))
+@pytest.mark.slow(every=16)
 def test_a_bug_is_caught_by_no_other_check(specimen: Specimen) -> None:
     others = ",".join([specimen.code, *specimen.breaks_too])
     report = ec.run(specimen.bug, specimen.devices, ignore=others, effort="quick")
@@ -94,6 +94,7 @@ def test_a_bug_is_caught_by_no_other_check(specimen: Specimen) -> None:
 
 
 @pytest.mark.parametrize("twin", TWINS.values(), ids=TWINS.keys())
+@pytest.mark.slow(every=5)
 def test_a_correct_twin_keeps_every_promise(twin: ec.Target) -> None:
     # Greater effort, with other seeds, is for when a check, a strategy or a twin changes: benchmarks/gallery_seeds.py.
     report = ec.run(twin, "auto", effort="quick")
@@ -102,7 +103,7 @@ def test_a_correct_twin_keeps_every_promise(twin: ec.Target) -> None:
     assert {s.code for s in SPECIMENS if s.twin is twin and not s.apart} <= kept
 
 
-@for_specimens([s for s in TRIED if s.apart])
+@pytest.mark.parametrize("specimen", cases([s for s in SPECIMENS if s.apart]))
 def test_processes_tell_a_bug_from_its_twin(specimen: Specimen) -> None:
     (bug,), (twin,) = tried(specimen), ec.run(specimen.twin, select=specimen.code).cells
     assert (bug.outcome, bug.cause, twin.outcome) == ("failed", "", "passed"), format_failure(bug) + format_failure(

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sampling import ALL_CASES
 
 import pytest_evalcheck as ec
 from fixtures.gallery.engine_server import FAULTS
@@ -38,7 +39,6 @@ SAID = {
 }
 BUGS = {s.bug.name: s.code for s in SPECIMENS if s.bug.kind == "engine" and s.code != "EC803"}
 """By name, the bugs that a client can see: the threads of a server are its own."""
-OVER_HTTP = sorted(BUGS) if os.environ.get("EVALCHECK_ALL_TESTS") else ["CachesByASum", "IgnoresABias", "SamplesCopies"]
 
 
 def endpoint(url: str, **fields: Any) -> ec.Endpoint:
@@ -71,7 +71,7 @@ def test_an_honest_server_gives_the_answers_of_its_engine(honest: str) -> None:
 
 
 def test_an_honest_server_passes(honest: str) -> None:
-    codes = "EC80,EC81" if os.environ.get("EVALCHECK_ALL_TESTS") else "EC802,EC804,EC812,EC813"
+    codes = "EC80,EC81" if ALL_CASES else "EC802,EC804,EC812,EC813"
     report = ec.run(target(honest), select=codes, effort="quick")
     assert [format_failure(cell) for cell in report.of("failed")] == []
     assert report.count("passed") >= 4
@@ -84,7 +84,8 @@ def test_prompts_of_a_server_without_batches_are_requests_of_their_own(honest: s
     ]
 
 
-@pytest.mark.parametrize("name", OVER_HTTP)
+@pytest.mark.parametrize("name", sorted(BUGS))
+@pytest.mark.slow(every=7)
 def test_a_bug_of_a_served_engine_is_found(name: str) -> None:
     with ec.serving((*COMMAND, "--engine", name)) as url:
         inputs = TinyOfTexts.inputs if BUGS[name] == "EC814" else Tiny.inputs

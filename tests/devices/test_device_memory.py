@@ -340,6 +340,7 @@ def test_a_backward_pass_runs_out_of_memory_too() -> None:
     ("given", "expected"),
     [(1, 1), (2**40, 2**40), ("80MB", 80_000_000), ("2GiB", 2**31), ("1.5 kib", 1536), ("512B", 512), ("1tb", 10**12)],
 )
+@pytest.mark.slow(every=4)
 def test_sizes(given: int | str, expected: int) -> None:
     assert parse_size(given) == expected
 
@@ -360,6 +361,7 @@ def test_sizes(given: int | str, expected: int) -> None:
         (["2GB"], "expected bytes as an int"),
     ],
 )
+@pytest.mark.slow(every=4)
 def test_bad_sizes_say_what_is_near(given: object, near: str) -> None:
     with pytest.raises(SimulationError, match=near), simulate("cuda", memory=given):  # type: ignore[arg-type]
         pass

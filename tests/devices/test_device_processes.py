@@ -29,6 +29,7 @@ def look(answers: Any) -> None:
         answers.put((torch.cuda.device_count(), str(there.device), there.item(), len(ledger.syncs)))
 
 
+@pytest.mark.slow
 def test_a_spawned_process_has_the_same_devices() -> None:
     context = multiprocessing.get_context("spawn")
     answers = context.Queue()
@@ -96,6 +97,7 @@ def test_a_script_runs_on_simulated_devices(tmp_path: Path) -> None:
     assert "Error" not in done.stderr
 
 
+@pytest.mark.slow
 def test_an_interpreter_that_ends_inside_says_nothing(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(

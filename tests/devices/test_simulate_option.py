@@ -145,6 +145,7 @@ def test_without_devices_the_plugin_does_nothing(evalcheck_project: Project) -> 
     assert "simulated devices" not in result.output
 
 
+@pytest.mark.slow
 def test_workers_of_xdist_simulate_before_their_conftests(evalcheck_project: Project) -> None:
     pytest.importorskip("xdist")
     project = written(evalcheck_project)
@@ -188,6 +189,7 @@ def test_a_module_that_cannot_be_imported_is_told_apart(evalcheck_project: Proje
         (["--simulate=cuda", "--evalcheck"], ["--evalcheck-device=sim:cuda,sim:mps"]),
     ],
 )
+@pytest.mark.slow(every=4)
 def test_bad_input_is_one_usage_error(evalcheck_project: Project, arguments: list[str], words: list[str]) -> None:
     result = run(evalcheck_project, *arguments, code=pytest.ExitCode.USAGE_ERROR)
     (error,) = [line for line in result.errors.splitlines() if line.startswith("ERROR: ")]

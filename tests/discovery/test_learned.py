@@ -128,6 +128,7 @@ def test_a_project_that_no_word_describes_is_tried_after_its_tests_have_run(
     again.stdout.fnmatch_lines(["evalcheck: not ok: 1 failed*"])
 
 
+@pytest.mark.slow
 def test_what_is_written_names_the_methods_that_were_found_by_trial(
     pytester: pytest.Pytester, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,6 +144,7 @@ def test_what_is_written_names_the_methods_that_were_found_by_trial(
     assert "@ec.metric(inputs=ec.learned('learned_project.metrics:share'), budget=None)" in text
 
 
+@pytest.mark.slow
 def test_another_release_a_name_that_is_gone_and_a_hostile_file(pytester: pytest.Pytester, project: Path) -> None:
     _learn(pytester)
     corpus = project / "evalcheck-corpus" / "learned_project.json"

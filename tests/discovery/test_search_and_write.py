@@ -75,6 +75,7 @@ def library(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_one_class_that_hangs_or_ends_its_process_costs_itself(library, monkeypatch, capfd):
     monkeypatch.setattr(search, "SECONDS_PER_CANDIDATE", 25.0)
     lines = []
@@ -98,6 +99,7 @@ def test_one_class_that_hangs_or_ends_its_process_costs_itself(library, monkeypa
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 def test_what_two_modules_import_is_tried_once_and_functions_beside_classes_are_named(library):
     first = "def rate(preds, target): return float((preds == target).mean())\n"
     (library / "ratelib.py").write_text(first + "def error(preds, target): return 1 - rate(preds, target)\n")

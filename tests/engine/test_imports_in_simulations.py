@@ -72,6 +72,7 @@ def mean() -> ec.Target:
 
 
 @pytest.mark.parametrize("order", [("cpu", "sim:mps"), ("sim:mps", "cpu"), ("sim:cuda", "cpu", "sim:mps")])
+@pytest.mark.slow(every=3)
 def test_the_outcome_of_a_check_does_not_depend_on_which_one_is_first(order: tuple[str, ...]) -> None:
     outcomes = {}
     for device in order:

@@ -48,6 +48,7 @@ def test_a_mistake_of_description_is_one_error_with_the_facts(mistake, tmp_path)
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+@pytest.mark.slow(every=3)
 def test_a_bug_with_a_right_description_is_not_misdescribed(bug, tmp_path):
     report = ec.run(target(tmp_path, bug.source), effort="quick")
     assert [cell.code for cell in report.cells if cell.cause == TARGET_ERROR] == []

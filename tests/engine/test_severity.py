@@ -70,6 +70,7 @@ from fixtures.gallery.metrics_data import joins_its_sums
 @pytest.mark.parametrize(
     ("arguments", "code"), [((), 1), (("--evalcheck-fail-on=cost",), 1), (("--evalcheck-fail-on=error",), 0)]
 )
+@pytest.mark.slow(every=3)
 def test_a_run_fails_on_what_it_is_asked_to(evalcheck_project: Any, arguments: tuple[str, ...], code: int) -> None:
     evalcheck_project.write(TARGET)
     result = evalcheck_project.spawn("--evalcheck", "--evalcheck-select=EC229,EC201", *arguments, code=code)

@@ -13,7 +13,6 @@ from types import FunctionType
 from typing import Any
 
 import pytest
-from sampling import every_nth
 
 import pytest_evalcheck as ec
 from fixtures.gallery.table import SPECIMENS, Specimen
@@ -226,10 +225,10 @@ def test_two_comparisons_with_one_id_are_named_with_their_places() -> None:
     assert cell.failure.actual == f"{__file__}:{first} and {__file__}:{first + 1}"
 
 
-SOME = every_nth(4, [specimen for specimen in SPECIMENS[::7] if not specimen.apart])
-
-
-@pytest.mark.parametrize("specimen", [pytest.param(each, id=f"{each.code}-{each.bug.name}") for each in SOME])
+@pytest.mark.parametrize(
+    "specimen", [pytest.param(each, id=f"{each.code}-{each.bug.name}") for each in SPECIMENS if not each.apart]
+)
+@pytest.mark.slow(every=50)
 def test_no_outcome_hangs_on_a_text(specimen: Specimen, monkeypatch: pytest.MonkeyPatch) -> None:
     def cells() -> list[tuple[str, ...]]:
         report = ec.run(specimen.bug, specimen.device, select=specimen.code, effort="quick", timeout=200)

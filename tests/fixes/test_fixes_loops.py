@@ -36,6 +36,7 @@ from pytest_evalcheck.kinds.common.process_ranks import on_processes
 @pytest.mark.parametrize(
     "name", ["", ".sample_ids", ".prediction_join", ".losses", ".oom_retry", ".evaluation", ".state_snapshot", ".ranks"]
 )
+@pytest.mark.slow(every=4)
 def test_importing_loads_torch_alone(name: str):
     program = (
         f"import sys, pytest_evalcheck.fixes.loops{name}\n"

@@ -28,6 +28,7 @@ run_program = functools.partial(sandbox.run_program, unsafe=bool(isolation_probl
 
 
 @pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.slow(every=3)
 def test_a_hostile_candidate_fails(name: str):
     candidate, verdict = HOSTILE[name]
     if name == "killing its parent in C" and isolation_problem():

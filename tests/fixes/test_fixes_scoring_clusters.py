@@ -61,6 +61,7 @@ def test_a_document_that_ends_its_worker_is_named(dask):
     assert [(error.index, error.kind) for error in scores.errors] == [(9, "died")]
 
 
+@pytest.mark.slow
 def test_on_ray():
     """The same on Ray, by ``scoring_on_ray.py`` in a process of its own: where Ray does not come up, it ends its process."""
     pytest.importorskip("ray")

@@ -59,6 +59,7 @@ def modules_of(texts):
 
 
 @pytest.mark.parametrize("edit", EDITS, ids=lambda edit: edit.name)
+@pytest.mark.slow(every=4)
 def test_an_edit_is_seen_where_modules_are_declared_and_nothing_is_kept_otherwise(edit, tmp_path):
     texts = {"scorer.py": edit.scorer, **edit.others}
     edited = {name: text.replace(edit.old, edit.new, 1) for name, text in texts.items()}
@@ -238,6 +239,7 @@ print(json.dumps({name: fingerprint(importlib.import_module(name).score, "1", [n
 """
 
 
+@pytest.mark.slow
 def test_the_fingerprint_is_the_same_in_every_process(tmp_path):
     names = [f"scorer_{number}" for number in range(len(ORDINARY))]
     for name, text in zip(names, ORDINARY.values(), strict=True):
@@ -311,6 +313,7 @@ def test_the_version_of_its_own_package_is_in_the_fingerprint(score, monkeypatch
 
 
 @pytest.mark.parametrize("name", ["numpy", "sklearn", "torch", "pytest", "typing_extensions"])
+@pytest.mark.slow(every=5)
 def test_the_distribution_of_a_package_is_known_by_its_files(name):
     """Hide distributions that declare no packages, such as NumPy: the table of Python 3.10 does not have them."""
     found = dependencies._distributions_by_files()

@@ -46,6 +46,7 @@ with patched("torchmetrics"):
 
 @pytest.mark.parametrize("library", applying.all_libraries(), ids=lambda library: library.name)
 class TestEveryPatch:
+    @pytest.mark.slow(every=4)
     def test_mends_what_its_test_shows_is_undone_and_its_diff_applies(self, library: Library) -> None:
         if why := applying.why_not_tested(library):
             pytest.skip(why)
@@ -125,6 +126,7 @@ class TestApplying:
             stored = pickle.dumps(metric)
         assert pickle.loads(stored).compute() == 2
 
+    @pytest.mark.slow
     def test_a_function_that_is_compiled_has_the_patch(self) -> None:
         # In a process of its own: a test may have imported modules of sympy, which the compiler uses, a second time.
         ended = subprocess.run([sys.executable, "-c", COMPILED], capture_output=True, text=True, check=False)

@@ -59,6 +59,7 @@ ALL_KEPT = "1 target, 1 check: 1 passed"
         ("inputs=numbers", "(*args)", ["the factory takes *args; expected `device` and fixtures by name"]),
     ],
 )
+@pytest.mark.slow(every=3)
 def test_a_wrong_target_is_one_collection_error(
     project: Project, decorator: str, factory: str, said: list[str]
 ) -> None:

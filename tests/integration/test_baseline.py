@@ -248,6 +248,7 @@ def test_a_target_outside_of_the_root_directory_is_accepted_and_read_again(
     assert project.run(*files, *SELECT, code=0).cell("EC201", "mean_of_means").outcome == "known"
 
 
+@pytest.mark.slow
 def test_workers_and_processes_of_one_cell_accept_the_same(project: Project) -> None:
     project.write(CORRECT, BROKEN, TWO_BUGS)
     options = ("--evalcheck", "--evalcheck-select=EC201", "--evalcheck-device=cpu", "--evalcheck-known=accept")

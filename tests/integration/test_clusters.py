@@ -126,6 +126,7 @@ def none_left(mark: str) -> None:
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.slow(every=2)
 def test_a_cluster_gives_what_one_process_gives(library: str, project: Project, environment: str) -> None:
     project.write(CORRECT, BROKEN, BROKEN.replace("mean_of_means", "another"), HOSTILE)
     project.spawn("--evalcheck", SELECT, "--junitxml=junit.xml", code=1).assert_outcomes(passed=4, failed=8)
@@ -137,12 +138,14 @@ def test_a_cluster_gives_what_one_process_gives(library: str, project: Project, 
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.slow(every=2)
 def test_a_worker_that_is_killed_costs_no_cell(library: str, project: Project) -> None:
     project.write(CORRECT, KILLS, BROKEN)
     project.spawn(*options(library), code=1).assert_outcomes(passed=5, failed=1)
     assert (project.path / "killed").exists()
 
 
+@pytest.mark.slow
 def test_a_cluster_at_an_address_is_left_as_it_was(scheduler: str, project: Project, environment: str) -> None:
     project.write(CORRECT, BROKEN)
     arguments = ["--evalcheck", SELECT, f"--evalcheck-run=dask:{scheduler}"]
@@ -159,6 +162,7 @@ def test_a_cluster_at_an_address_is_left_as_it_was(scheduler: str, project: Proj
     none_left(environment)
 
 
+@pytest.mark.slow
 def test_a_stalled_cell_is_named(scheduler: str, project: Project) -> None:
     project.write(
         "from pytest_evalcheck.integration.screen import progress; progress.STALLED = (1, 60)",

@@ -158,6 +158,7 @@ def test_the_failing_location_is_the_line_of_the_factory(project: Project) -> No
     project.run("--evalcheck-select=EC201", code=1).shows(f"evalcheck_example.py:{line}")
 
 
+@pytest.mark.slow
 def test_tests_can_be_run_again_and_spread_and_shuffled(project: Project) -> None:
     pytest.importorskip("pytest_randomly")
     project.write(CORRECT, BROKEN)

@@ -51,6 +51,7 @@ def report(project):
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "2")])
+@pytest.mark.slow(every=2)
 def test_a_module_is_named_and_nothing_else(project, workers):
     project.write("def test_mine(): raise AssertionError('ordinary tests stay out')", name="test_mine.py", header="")
     path = project.path / "report.json"
@@ -83,6 +84,7 @@ def test_what_cannot_be_meant_ends_the_run_before_it_begins(project):
 
 
 @pytest.mark.parametrize("options", [(), ("--evalcheck-run=isolated",)])
+@pytest.mark.slow
 def test_ids_and_places_name_the_source_of_the_user(project, options):
     project.write(FORGETS, name="forgetlib.py", header="")
     line = (project.path / "forgetlib.py").read_text().splitlines().index("class Share:") + 1

@@ -180,6 +180,7 @@ BARE: dict[str, Callable[[], ec.Target]] = {
 
 
 @pytest.mark.parametrize("name", BARE)
+@pytest.mark.slow(every=3)
 def test_a_value_that_is_none_is_not_green_where_samples_offer_no_control(name: str) -> None:
     report = ec.run(BARE[name](), effort="quick")
     assert not report.ok, report.verdict.line
@@ -215,6 +216,7 @@ def write(project: Project, files: Mapping[str, str]) -> None:
 
 
 @pytest.mark.parametrize("name", SESSIONS)
+@pytest.mark.slow(every=4)
 def test_a_session_is_not_green(project: Project, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     way = SESSIONS[name]
     result = session(project, way, monkeypatch)
@@ -225,6 +227,7 @@ def test_a_session_is_not_green(project: Project, name: str, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("name", SAID)
+@pytest.mark.slow(every=3)
 def test_a_green_session_says_what_was_left_out(project: Project, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     way = SAID[name]
     result = session(project, way, monkeypatch)

@@ -56,6 +56,7 @@ def command(*arguments: str) -> list[str]:
 
 
 @ways
+@pytest.mark.slow(every=3)
 def test_a_screen_is_printed_while_later_cells_have_not_run(project: Project, way: tuple[str, ...]) -> None:
     waits = """
     import pathlib, time
@@ -189,6 +190,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("soon")
 @on_linux
 @pytest.mark.parametrize("way", WAYS[:2], ids=lambda way: " ".join(way) or "supervised")
+@pytest.mark.slow(every=2)
 def test_a_stalled_cell_is_named_once_at_each_time(project: Project, way: tuple[str, ...]) -> None:
     result = project.write(CORRECT, SLOW).run(ONE, *way, code=0)
     for seconds in ("0.3", "0.9"):
@@ -356,6 +358,7 @@ def shown(text: str) -> str:
 
 
 @ways
+@pytest.mark.slow(every=3)
 def test_in_a_terminal_one_line_is_written_over(project: Project, way: tuple[str, ...]) -> None:
     project.write(IN_PROCESS, name="conftest.py", header="")
     project.write(BROKEN, SLOW, CORRECT)
@@ -387,11 +390,13 @@ def test_in_a_terminal_one_line_is_written_over(project: Project, way: tuple[str
         "-olog_cli=true",
     ],
 )
+@pytest.mark.slow(every=4)
 def test_where_a_line_cannot_be_written_over_pytest_shows_its_own_progress(project: Project, option: str) -> None:
     project.write(CORRECT)
     assert " of 1 checks" not in screen_of(project, "--evalcheck", ONE, option)
 
 
+@pytest.mark.slow
 def test_no_line_in_a_terminal_that_cannot_move_its_cursor_or_where_nothing_runs(project: Project) -> None:
     project.write(CORRECT).write("def test_one(): pass\n", name="test_one.py", header="")
     assert " of 1 checks" in screen_of(project, "--evalcheck", ONE)

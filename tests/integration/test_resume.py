@@ -82,6 +82,7 @@ def test_cells_that_are_missing_are_run_and_added(done: Project) -> None:
 
 
 @pytest.mark.parametrize("more", [("-n", "2"), ("--evalcheck-run=in-process",)], ids=" ".join)
+@pytest.mark.slow(every=2)
 def test_resuming_in_workers_and_in_one_process(
     done: Project, more: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:

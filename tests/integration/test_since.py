@@ -167,6 +167,7 @@ DYNAMIC = {
 
 
 @pytest.mark.parametrize("name", REACHED)
+@pytest.mark.slow(every=4)
 def test_what_a_target_imports_reaches_it(repository: Project, name: str) -> None:
     line, files, changed = REACHED[name]
     with_line(repository, f"if device is None: {line}" if "=" not in line else line, {**PACKAGE, **files})
@@ -180,6 +181,7 @@ def test_what_a_target_imports_reaches_it(repository: Project, name: str) -> Non
 
 
 @pytest.mark.parametrize("name", sorted(REACHED.keys() - DYNAMIC))
+@pytest.mark.slow(every=4)
 def test_what_a_target_does_not_import_does_not_reach_it(repository: Project, name: str) -> None:
     line, files, _ = REACHED[name]
     with_line(repository, f"if device is None: {line}" if "=" not in line else line, {**PACKAGE, **files})
@@ -212,6 +214,7 @@ UNKNOWN = {
 
 
 @pytest.mark.parametrize("name", UNKNOWN)
+@pytest.mark.slow(every=4)
 def test_what_may_import_anything_runs(repository: Project, name: str) -> None:
     with_line(repository, "if device is None: import helper", {"helper.py": UNKNOWN[name], "other.py": ""})
     result = repository.run(SELECT, SINCE, code=0)
@@ -284,6 +287,7 @@ def a_package_in_its_place(path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [deleted, renamed, staged, assumed_unchanged, a_package_in_its_place])
+@pytest.mark.slow(every=2)
 def test_every_way_to_change_a_file_is_seen(repository: Project, change: Callable[[Path], None]) -> None:
     with_line(repository, "if device is None: import helper", PACKAGE)
     change(repository.path / "helper.py")
@@ -372,6 +376,7 @@ def test_what_git_ignores_cannot_be_seen_to_be_unchanged(repository: Project) ->
         ("setup.py", "setup(entry_points={'x': ['y = pkg.b:f']})\n"),
     ],
 )
+@pytest.mark.slow(every=3)
 def test_a_module_that_a_file_of_settings_names_reaches_everything(
     repository: Project, settings: str, text: str
 ) -> None:
@@ -447,6 +452,7 @@ def test_other_choices_are_as_without_it(repository: Project) -> None:
     repository.run(SELECT, SINCE, "evalcheck_none.py", code=4)
 
 
+@pytest.mark.slow
 def test_workers_leave_out_the_same(repository: Project) -> None:
     with_line(repository, "if device is None: import helper", PACKAGE)
     unchanged = repository.spawn("--evalcheck", SELECT, SINCE, "-n", "2", code=0)

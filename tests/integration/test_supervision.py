@@ -47,6 +47,7 @@ def every_cell_is_judged(result: Result, *without: str) -> None:
     assert {cell.code for cell in cells.values()} == {"EC201"}
 
 
+@pytest.mark.slow
 def test_sixty_hostile_targets_cost_one_cell_each(project: Project) -> None:
     every_cell_is_judged(between_honest_targets(project).spawn("--evalcheck", "--evalcheck-select=EC201", code=1))
 
@@ -108,6 +109,7 @@ def test_the_same_cell_says_that_a_target_is_misdescribed_in_every_order(project
     assert outcomes == {"EC201": "not applicable", "EC202": "failed", "EC204": "not run"}
 
 
+@pytest.mark.slow
 def test_the_same_in_workers(project: Project) -> None:
     # A worker has other threads, so that it cannot know who interrupted it: such a session ends, and is not green.
     without = "interrupts_its_parent"
@@ -272,6 +274,7 @@ def pytest_runtest_protocol(item):
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "1")])
+@pytest.mark.slow(every=2)
 def test_the_limit_of_another_plugin_costs_its_cell_alone(project: Project, workers: tuple[str, ...]) -> None:
     slow = "import time\n@ec.metric(inputs=numbers)\ndef slow(device): time.sleep(600)\n"
     project.write(slow, CORRECT)

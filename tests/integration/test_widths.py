@@ -35,6 +35,7 @@ def wide(text: str, width: int) -> list[str]:
 
 
 @pytest.mark.parametrize("width", [60, 80, 200])
+@pytest.mark.slow(every=3)
 def test_no_line_is_wider_than_the_terminal(project: Project, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)

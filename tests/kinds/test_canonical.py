@@ -116,6 +116,7 @@ def printed(seed: int, hash_seed: int, *modules: str) -> list[str]:
     ).stdout.split("\n")
 
 
+@pytest.mark.slow
 def test_canonical_cases_are_the_same_in_every_process() -> None:
     # Hypothesis draws constants that it reads in the modules that are loaded.
     one, other = printed(1, 11), printed(2, 22, "fixtures.gallery.table", "calendar", "colorsys")

@@ -67,6 +67,7 @@ def test_the_cell_reports_what_the_target_did(specimen: Hostile) -> None:
 
 
 @each
+@pytest.mark.slow(every=3)
 def test_the_next_cell_starts_clean(specimen: Hostile) -> None:
     before = surroundings()
     ec.run(specimen.target, select=specimen.check)

@@ -124,6 +124,7 @@ class TestEntryPoints:
             ),
         ],
     )
+    @pytest.mark.slow(every=3)
     def test_a_bad_one_is_one_clear_error_and_nothing_else_is_lost(
         self, evalcheck_project: Project, source: str, messages: list[str]
     ) -> None:

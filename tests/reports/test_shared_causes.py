@@ -14,6 +14,7 @@ from pytest_evalcheck.reports.causes import causes_of
 
 
 @pytest.mark.parametrize("mistake", [pytest.param(each, id=each.target.name) for each in MISTAKES])
+@pytest.mark.slow(every=3)
 def test_the_cells_of_a_mistake_are_its_causes(mistake: Mistake) -> None:
     report = ec.run(mistake.target, mistake.device, effort="quick", timeout=300)
     found = {cause.first.code: {one.code for one in cause.cells} for cause in report.causes}

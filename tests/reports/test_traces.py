@@ -144,6 +144,7 @@ def test_a_saved_trace_is_compared_later(targets: str, capsys: pytest.CaptureFix
     assert "dtype: bfloat16 and none" in printed
 
 
+@pytest.mark.slow
 def test_another_interpreter_makes_a_trace(targets: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     names = [f"{targets}::honest", f"{targets}::honest"]

@@ -181,6 +181,7 @@ CONDITIONS = [(made, condition) for made in shipped() for condition in made.cond
 
 
 @pytest.mark.parametrize(("made", "condition"), CONDITIONS, ids=[f"{m.code} {r}" for m, r in CONDITIONS])
+@pytest.mark.slow(every=4)
 def test_every_condition_of_every_check_is_reached(made: Any, condition: str) -> None:
     drawn = made.case.strategy(_inputs(made))
     always = getattr(made.case, "always", list)()
@@ -189,6 +190,7 @@ def test_every_condition_of_every_check_is_reached(made: Any, condition: str) ->
 
 
 @pytest.mark.parametrize("made", shipped(), ids=lambda made: made.code)
+@pytest.mark.slow(every=4)
 def test_cases_are_plain_and_print(made: Any) -> None:
     from pytest_evalcheck.reports.case_codec import case_fields, decode_case, encode_case
 

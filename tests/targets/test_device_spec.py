@@ -385,6 +385,7 @@ def asserts(device):
     ("code", "name", "outcome"),
     [("EC205", "compute_is_idempotent", "not applicable"), ("EC222", "ordinary_data", "failed")],
 )
+@pytest.mark.slow(every=2)
 def test_the_checks_after_a_lost_device_run_in_processes_of_their_own(
     project: Project, monkeypatch: pytest.MonkeyPatch, code: str, name: str, outcome: str
 ) -> None:

@@ -139,6 +139,7 @@ def test_a_run_reads_the_registry_of_its_ini_file(project: pytest.Pytester) -> N
 
 
 @pytest.mark.parametrize("way", ["supervised", "isolated"])
+@pytest.mark.slow(every=2)
 def test_strict_versions_fail(project: pytest.Pytester, way: str) -> None:
     result = run(project, "EC219", "--evalcheck-strict-versions", f"--evalcheck-run={way}")
     assert result.ret == 1

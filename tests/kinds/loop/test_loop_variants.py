@@ -91,6 +91,7 @@ class TestTheSameNumbers:
             (variant({"field": "hits"}), "the numbers of 'fast'"),
         ],
     )
+    @pytest.mark.slow(every=3)
     def test_a_difference_beyond_it_is_broken(self, variants: Any, message: str) -> None:
         found = cell("EC520", variants)
         assert (found.outcome, found.cause) == ("failed", ""), format_failure(found)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import warnings
 from collections.abc import Callable
@@ -97,8 +96,9 @@ def outcomes(family: str, encode: Encode, *, chat: bool, select: str = CODES) ->
 
 
 def families(*always: str) -> Any:
-    """Some families in every run, and all where ``EVALCHECK_ALL_TESTS`` asks for them."""
-    return pytest.mark.parametrize("family", FAMILIES if os.environ.get("EVALCHECK_ALL_TESTS") else always)
+    """The named families in every run, and the others where slow tests run."""
+    slow = [pytest.param(family, marks=pytest.mark.slow) for family in FAMILIES if family not in always]
+    return pytest.mark.parametrize("family", [*always, *slow])
 
 
 @families(*FAMILIES)

@@ -45,8 +45,8 @@ FEEDING = ("update", "update_state", "__call__", "forward", "add_batch")
 _MOST_CONFIGURATIONS = 4
 """Result for one way to make an object."""
 _RANKS = (0, 1, 2)
-"""Inputs are batches that were seen, or that words tell of what nobody has called; single samples that were seen; words
-of what was called. A later rank is tried only where none before it has a target."""
+"""Sources of inputs, the surest first: batches that were observed, or words where nobody called it; single samples that
+were observed; words beside observed calls. A later one is tried only where none before it gives a target."""
 _MOST_TARGETS = 8
 """Result for one candidate."""
 _MOST_BY_WORDS = 24

@@ -160,7 +160,7 @@ def test_what_no_interval_can_be_is_a_failure(ends: Mapping[str, Any], said: str
     [
         (ERROR, {"mean": 0.5}, "the result has no number 'error'"),
         (ERROR, {"mean": 0.5, "eror": 0.1}, "the result has no number 'error'; did you mean 'eror'?"),
-        (ERROR, {"mean": None, "error": 0.1}, "an error stands beside 'mean', which is no number"),
+        (ERROR, {"mean": None, "error": 0.1}, "'mean' has an error and is no number"),
         (ERROR, {"mean": "high", "error": 0.1}, "'mean' is no number"),
         (ERROR, 0.5, "the result has no number 'mean'"),
         (

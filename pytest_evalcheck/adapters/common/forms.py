@@ -24,7 +24,7 @@ def filled(form: str, answer: str) -> str:
 def form_around(pattern: str, answer: str) -> str | None:
     """Return the form of a text in which a pattern finds exactly this answer; None where none is found.
 
-    The answer stands where the pattern has its first group, or its first part that takes any text.
+    The answer takes the place of the first group of the pattern, or of its first part that matches any text.
 
     >>> filled(form_around(r"#### (-?[0-9.,]+)", "29"), "29")
     '#### 29'

@@ -26,7 +26,7 @@ NOT_STATED = ("", "n/a", "nan", "none", "-")
 
 @dataclass(frozen=True, kw_only=True)
 class Interval:
-    """Names of a value and of what stands beside it: a standard error, or the two ends of an interval.
+    """Names of a value and of its uncertainty: a standard error, or the two ends of an interval.
 
     >>> Interval(value="acc", error="acc_stderr")
     Interval(value='acc', error='acc_stderr')
@@ -93,7 +93,7 @@ class Interval:
         beside = [read_number(result, key) for key in (self.error, self.low, self.high) if key is not None]
         count = None if self.count is None else read_number(result, self.count)
         if value is None and any(number is not None for number in beside):
-            raise _alone(self, result, f"an error stands beside {self.name!r}, which is no number")
+            raise _alone(self, result, f"{self.name!r} has an error and is no number")
         if all(number is None for number in beside) or value is None:
             return None
         stated = [number for number in beside if number is not None]

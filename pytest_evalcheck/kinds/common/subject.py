@@ -121,7 +121,7 @@ class EstimatingSubject(Subject):
         """
         found: Sequence[Interval] = self.build().intervals
         if not found:
-            raise NotApplicable("no error stands beside a value: intervals=[ec.Interval(value=..., error=...)]")
+            raise NotApplicable("no value has an error: intervals=[ec.Interval(value=..., error=...)]")
         return found
 
     def estimates(self, rows: Rows, size: int | None = None) -> Any:

@@ -62,7 +62,7 @@ def drawn_tokens_have_the_log_probabilities_of_the_model(subject: DecoderSubject
 
 @check("EC321", conditions=("a prompt",), examples=1, after=("EC301", "EC320"))
 def tokens_are_drawn_with_their_probabilities(subject: DecoderSubject, case: DrawnTokens) -> None:
-    """Tokens are drawn as often as the distribution says that a sampler declares, and the same by the same seed.
+    """Tokens have the frequencies of the distribution that a sampler declares, and one seed draws the same tokens.
 
     768 tokens are drawn after one prompt. By Pearson's test a correct sampler fails once in ten million.
 

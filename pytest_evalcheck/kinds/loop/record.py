@@ -212,7 +212,7 @@ class Loop:
     agree: Mapping[str, Callable[[Numbers], float]] = field(default_factory=dict)
     """Functions by the name of a number: each computes the same quantity from others of these numbers."""
     intervals: Sequence[Interval] = ()
-    """Numbers, and the errors or intervals that stand beside them among the numbers."""
+    """Numbers that have an error or an interval among the numbers."""
     variants: Mapping[str, Any] = field(default_factory=dict)
     """Optimised configurations that need this object; others are a keyword of the decorator."""
     source: Any = None

@@ -51,7 +51,7 @@ class Metric:
     conventions: Mapping[str, Convention] = field(default_factory=dict)
     """Other documented ways to call it, by name: each must give the same value."""
     intervals: Sequence[Interval] = ()
-    """Values of what ``compute`` returns, and the errors or intervals that stand beside them."""
+    """Values in what ``compute`` returns that have an error or an interval."""
     function: Callable[..., Any] | None = None
     """The function of all samples that ``compute`` calls with the collected batches: it accumulates nothing itself."""
     source: Any = None

@@ -68,7 +68,7 @@ def _is_late(_prompt: str) -> str:
 
 @dataclass
 class Preferring:
-    """A judge that prefers one of two texts, wherever it stands in the prompt."""
+    """A judge that prefers one of two texts at either place in the prompt."""
 
     text: str
     other: str

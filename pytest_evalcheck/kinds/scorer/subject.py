@@ -83,7 +83,7 @@ class Scorer:
     summary: Callable[[Any, Any], Any] | None = None
     """``summary(responses, documents)``: the numbers of all documents, by name, such as a mean and its error."""
     intervals: Sequence[Interval] = ()
-    """Values of the summary, and the errors or intervals that stand beside them."""
+    """Values of the summary that have an error or an interval."""
     counts: Counts | None = None
     """The numbers of the summary that say how many documents a mean is about."""
     disturbed: Mapping[str, Callable[[Any, Any], Any]] = field(default_factory=dict)

@@ -79,7 +79,7 @@ class RewrittenNotation(Rewritten):
 
 
 class RewrittenResponse(Rewritten):
-    """A document, and the names of what stands around its answer."""
+    """A document, and the names of the texts around its answer."""
 
     OF = ("answer", "response")
 

@@ -11,6 +11,7 @@ from typing import Any
 from pytest_evalcheck import adapters
 from pytest_evalcheck.discovery.examples import Observed
 from pytest_evalcheck.errors import UsageError
+from pytest_evalcheck.expectations.comparison import Tolerance, difference
 from pytest_evalcheck.kinds.common.process_state import isolated_process
 from pytest_evalcheck.learning import corpus
 from pytest_evalcheck.learning.streams import calls_of, streams_of
@@ -110,7 +111,7 @@ def _by_trial(seen: Observed, observed: Object, package: str) -> list[tuple[Obse
                     fed = fed or call.method
                 elif not given and not fed and result is None:
                     begun = call.method
-                elif not given and fed and _is_value(result) and _equal(encoded(result), call.returned):
+                elif not given and fed and _is_value(result) and _returns_again(result, call.returned):
                     value = call.method
         except Exception:  # what it needs was not seen
             fed = ""
@@ -144,15 +145,9 @@ def _is_value(result: Any) -> bool:
     return isinstance(result, (int, float)) or (hasattr(result, "dtype") and hasattr(result, "shape"))
 
 
-def _equal(first: Any, second: Any) -> bool:
-    """Return whether two results as JSON are equal, up to rounding."""
-    if isinstance(first, dict) and isinstance(second, dict):
-        return first.keys() == second.keys() and all(_equal(first[name], second[name]) for name in first)
-    if isinstance(first, list) and isinstance(second, list):
-        return len(first) == len(second) and all(map(_equal, first, second))
-    if isinstance(first, (int, float)) and isinstance(second, (int, float)):
-        return math.isclose(first, second, rel_tol=1e-4, abs_tol=1e-6)
-    return bool(first == second)
+def _returns_again(result: Any, returned: Any) -> bool:
+    """Return whether a result is the one of a corpus, up to rounding."""
+    return difference(encoded(result), returned, Tolerance(atol=1e-6)) is None
 
 
 def names_in(module: str) -> list[str]:

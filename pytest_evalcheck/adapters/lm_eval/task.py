@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterable, Sequence
-from contextlib import redirect_stderr
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr
+from functools import cache, cached_property
 from io import StringIO
 from typing import Any
+from unittest.mock import patch
+from weakref import WeakKeyDictionary
 
 from pytest_evalcheck.adapters.common.forms import FORMS, best_form, exact_marks, filled, form_around
 from pytest_evalcheck.adapters.common.made_documents import names_in
@@ -65,6 +67,26 @@ def with_model(task: Any, lm: Any, *, chat: bool = False, **fields: Any) -> Task
     return Task(**{**known, **fields})
 
 
+@cache
+def _template(source: str) -> Any:
+    from lm_eval.utils import env
+
+    return type(env).from_string(env, source)
+
+
+@contextmanager
+def _templates_compiled_once() -> Iterator[None]:
+    """Compile each template once: lm_eval does so for every document, which is more than half of a run's time."""
+    from lm_eval.utils import env
+
+    with patch.object(env, "from_string", _template):
+        yield
+
+
+_METRICS: WeakKeyDictionary[Any, tuple[str | None, tuple[str, ...]]] = WeakKeyDictionary()
+"""By task: the form of its responses, where one was looked for, and `Run.metrics`."""
+
+
 class Run:
     """A task over documents that are given: requests, shots, marks."""
 
@@ -103,6 +125,7 @@ class Run:
         task.set_fewshot_seed(_SEED)
         return task
 
+    @_templates_compiled_once()
     def _built(self, task: Any, **options: Any) -> list[Any]:
         if self._lm is not None:
             options |= {"apply_chat_template": True, "chat_template": self._lm.apply_chat_template}
@@ -133,6 +156,7 @@ class Run:
             found.setdefault(instance.doc_id, []).append(request_of(instance))
         return found
 
+    @_templates_compiled_once()
     def question(self, document: Any) -> str:
         """Return the text of a document, as its template gives it."""
         return str(self._task.doc_to_text(document))
@@ -152,6 +176,7 @@ class Run:
         self._built(task)
         return shown
 
+    @_templates_compiled_once()
     def choices(self, document: Any) -> list[str]:
         """Return the texts of the choices."""
         return list(self._task.doc_to_choice(document))
@@ -160,6 +185,7 @@ class Run:
         """Return the document with its choices in another order."""
         return reordered(document, order, self.choices, self.gold)
 
+    @_templates_compiled_once()
     def gold(self, document: Any) -> Any:
         """Return the right answer: the index of a choice, or what the metrics leave of the target."""
         if getattr(self._task, "multiple_input", 0):
@@ -187,6 +213,7 @@ class Run:
             self._form = self._found_form(document)
         return self._written(self._form, document, str(answer))
 
+    @_templates_compiled_once()
     def _written(self, form: str, document: Any, answer: str) -> str:
         if form != "target":
             return filled(form, answer)
@@ -209,7 +236,15 @@ class Run:
 
     @cached_property
     def metrics(self) -> tuple[str, ...]:
-        """The marks that say right or wrong, by ``metric,filter``."""
+        """The marks that say right or wrong, by ``metric,filter``; found once for a task of which there are many records."""
+        known = _METRICS.get(self._task)
+        if known is None:
+            found = self._found_metrics()
+            known = _METRICS[self._task] = self._form, found
+        self._form, found = known
+        return found
+
+    def _found_metrics(self) -> tuple[str, ...]:
         if self._type != "generate_until":
             return ("*",) if self.documents else ()
         found: list[str] = []
@@ -230,6 +265,7 @@ class Run:
         """Return all numbers of a document that are better the higher they are, as shares of a full mark."""
         return {name: mark / _full(mark) for name, mark in self._numbers(document, responses).items()}
 
+    @_templates_compiled_once()
     def _numbers(self, document: Any, responses: Sequence[Any]) -> dict[str, float]:
         task = self.with_documents([document])
         rising = task.higher_is_better() or {}
@@ -263,10 +299,12 @@ class Run:
         )
         return made if isinstance(made, list) else [made]
 
+    @_templates_compiled_once()
     def answer(self, document: Any, responses: Sequence[Any]) -> dict[str, Any]:
         """Return what each filter leaves of the responses."""
         return dict(self._filtered(self.with_documents([document]), responses))
 
+    @_templates_compiled_once()
     def tally(self, documents: Sequence[Any], responses: Sequence[Any]) -> Tally:
         """Run ``simple_evaluate`` over the documents, with a model that gives these responses."""
         from pytest_evalcheck.adapters.lm_eval.runs import evaluated

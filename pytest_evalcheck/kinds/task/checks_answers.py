@@ -131,7 +131,7 @@ def _expect_rewritten(task: TaskSubject, case: Rewritten) -> None:
 def _expect_full(task: TaskSubject, document: Any, responses: Sequence[Any], about: str, id: str) -> None:
     marks = task.marks(document, responses)
     for name, mark in {"": marks}.items() if isinstance(marks, Raised) else marks.items():
-        detail = task.described(document, responses)
+        detail = "" if mark == 1 else task.described(document, responses)
         expect(mark).equals(1.0, about=f"the mark{f' {name!r}' if name else ''} {about}", id=id, detail=detail)
 
 
@@ -142,7 +142,8 @@ def _expect_less(task: TaskSubject, document: Any, responses: Sequence[Any], abo
         return
     for name, mark in marks.items():
         said = f"the full mark{f' {name!r}' if name else ''} {about}"
-        expect(mark).holds(mark < 1, about=said, id=id, detail=task.described(document, responses))
+        detail = "" if mark < 1 else task.described(document, responses)
+        expect(mark).holds(mark < 1, about=said, id=id, detail=detail)
 
 
 def _plain(answer: Any) -> str:

@@ -236,7 +236,7 @@ class Run:
 
     @cached_property
     def metrics(self) -> tuple[str, ...]:
-        """The marks that say right or wrong, by ``metric,filter``; found once for a task of which there are many records."""
+        """The marks that say right or wrong, by ``metric,filter``; found once for all records of a task."""
         known = _METRICS.get(self._task)
         if known is None:
             found = self._found_metrics()

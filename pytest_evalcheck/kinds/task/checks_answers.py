@@ -74,8 +74,10 @@ def what_stands_around_an_answer_does_not_change_the_mark(task: TaskSubject, cas
 def a_wrong_answer_does_not_get_the_full_mark(task: TaskSubject, case: SomeDocuments) -> None:
     """A wrong answer does not get the full mark: a number that holds the right one, another choice, another answer.
 
+    Its words in another order are wrong, too, unless it is a list.
+
     Why: a mark that any answer gets says nothing about a model.
-    Usual cause: `gold in response`, which finds 29 in 129; or answers whose signs, points or letters are removed.
+    Usual cause: `gold in response`, which finds 29 in 129; or answers whose signs, points or order are ignored.
     Fix: `pytest_evalcheck.fixes.tasks.gives_answer` compares the whole answer.
     """
     task.needs("gold", "score")

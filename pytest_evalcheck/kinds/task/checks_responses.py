@@ -14,11 +14,12 @@ from pytest_evalcheck.kinds.task.cases import Cut, ManyDocuments, OneOfSeveral, 
 from pytest_evalcheck.kinds.task.subject import TaskSubject
 
 
-@check("EC712", conditions=("one document", "several documents"))
+@check("EC712", conditions=("one document", "several documents"), after=("EC701",))
 def no_stop_sequence_ends_a_right_answer(task: TaskSubject, case: ManyDocuments) -> None:
     """A right answer, in the form that the prompt asks for, holds no stop sequence of its own request.
 
-    One in the white space around the answer does not matter, nor one behind which nothing is scored.
+    One in the white space around the answer does not matter, nor one behind which nothing is scored: what is left gets
+    the marks of the whole, and one of them at least is above 0.
 
     Why: a model that answers correctly is stopped before its answer; no model can get the full mark.
     Usual cause: stop sequences of another prompt, such as a newline for answers of several lines, a period for `2.5`.
@@ -135,7 +136,8 @@ def _same_marks(task: TaskSubject, document: Any, text: str, cut: str) -> bool:
     if task.record.score is None:
         return False
     marks = task.marks(document, task.responses(document, None, text))
-    return not isinstance(marks, Raised) and marks == task.marks(document, task.responses(document, None, cut))
+    some = not isinstance(marks, Raised) and any(marks.values())
+    return some and marks == task.marks(document, task.responses(document, None, cut))
 
 
 def _layout(task: TaskSubject, document: Any, choices: Sequence[str]) -> Any:

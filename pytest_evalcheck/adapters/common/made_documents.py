@@ -178,6 +178,7 @@ def _source(function: Any) -> ast.AST:
 _TEXT, _NOTHING = "text", "nothing"
 FORMS: dict[str, Callable[[int], Any]] = {
     "index": lambda number: (number * 3 + 1) % _LENGTH,
+    "index of three": lambda number: (number * 2 + 1) % 3,
     "number": lambda number: f"{18 + 11 * number}",
     "letter": lambda number: "ABCD"[(number * 3 + 1) % _LENGTH],
     "chosen": lambda number: _texts("choices", number)[(number * 3 + 1) % _LENGTH],

@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 
 from pytest_evalcheck.adapters.common.forms import FORMS, best_form, exact_marks, filled, form_around
 from pytest_evalcheck.adapters.common.made_documents import names_in
+from pytest_evalcheck.adapters.common.network import loads
 from pytest_evalcheck.adapters.common.reordering import reordered
 from pytest_evalcheck.expectations.failures import NotApplicable
 from pytest_evalcheck.kinds.task.record import Request, Tally, Task
@@ -75,12 +76,21 @@ def _template(source: str) -> Any:
 
 
 @contextmanager
-def _templates_compiled_once() -> Iterator[None]:
-    """Compile each template once: lm_eval does so for every document, which is more than half of a run's time."""
+def _called() -> Iterator[None]:
+    """Call the task in this block. Each template is compiled once: lm_eval does so for every document.
+
+    Raises:
+        NotApplicable: where the task loads what is not on this machine.
+    """
     from lm_eval.utils import env
 
-    with patch.object(env, "from_string", _template):
-        yield
+    try:
+        with patch.object(env, "from_string", _template):
+            yield
+    except (OSError, LookupError) as error:
+        if loads(error):
+            raise NotApplicable(f"the task loads what is not on this machine: {error}"[:300]) from error
+        raise
 
 
 _METRICS: WeakKeyDictionary[Any, tuple[str | None, tuple[str, ...]]] = WeakKeyDictionary()
@@ -101,6 +111,7 @@ class Run:
         sampler = getattr(task, "sampler", None)
         pool = getattr(sampler, "df", None) or getattr(sampler, "docs", None)  # releases before 0.4.10
         self.shot_count = (_SHOTS if given is None else given) if pool else 0
+        self.pool = list(pool or ()) if self.shot_count else []
         self._form: str | None = None
         template = getattr(config, "doc_to_text", None)
         there = set(getattr(task, "features", ()))
@@ -125,7 +136,7 @@ class Run:
         task.set_fewshot_seed(_SEED)
         return task
 
-    @_templates_compiled_once()
+    @_called()
     def _built(self, task: Any, **options: Any) -> list[Any]:
         if self._lm is not None:
             options |= {"apply_chat_template": True, "chat_template": self._lm.apply_chat_template}
@@ -156,7 +167,7 @@ class Run:
             found.setdefault(instance.doc_id, []).append(request_of(instance))
         return found
 
-    @_templates_compiled_once()
+    @_called()
     def question(self, document: Any) -> str:
         """Return the text of a document, as its template gives it."""
         return str(self._task.doc_to_text(document))
@@ -176,7 +187,7 @@ class Run:
         self._built(task)
         return shown
 
-    @_templates_compiled_once()
+    @_called()
     def choices(self, document: Any) -> list[str]:
         """Return the texts of the choices."""
         return list(self._task.doc_to_choice(document))
@@ -185,7 +196,7 @@ class Run:
         """Return the document with its choices in another order."""
         return reordered(document, order, self.choices, self.gold)
 
-    @_templates_compiled_once()
+    @_called()
     def gold(self, document: Any) -> Any:
         """Return the right answer: the index of a choice, or what the metrics leave of the target."""
         if getattr(self._task, "multiple_input", 0):
@@ -213,7 +224,7 @@ class Run:
             self._form = self._found_form(document)
         return self._written(self._form, document, str(answer))
 
-    @_templates_compiled_once()
+    @_called()
     def _written(self, form: str, document: Any, answer: str) -> str:
         if form != "target":
             return filled(form, answer)
@@ -250,8 +261,15 @@ class Run:
         found: list[str] = []
         for document in self.documents[:2]:
             golds = [self.response(document, answer) for answer in self.gold(document)[:1]]
-            found += exact_marks(golds, lambda text, document=document: self.marks(document, [text]))  # type: ignore[misc]
+            names = exact_marks(golds, lambda text, document=document: self.marks(document, [text]))  # type: ignore[misc]
+            found += [name for name in names if name not in self._refusing(document, golds)]
         return tuple(dict.fromkeys(found))
+
+    def _refusing(self, document: Any, golds: Sequence[str]) -> list[str]:
+        """Return the marks that a made answer does not get: they may want an answer of another kind."""
+        if not getattr(self._task, "made_documents", False):
+            return []
+        return [name for name, mark in self.marks(document, golds).items() if mark < 1]
 
     def score(self, document: Any, responses: Sequence[Any]) -> dict[str, float]:
         """Return the marks of a document that say right or wrong, by ``metric,filter``."""
@@ -265,7 +283,7 @@ class Run:
         """Return all numbers of a document that are better the higher they are, as shares of a full mark."""
         return {name: mark / _full(mark) for name, mark in self._numbers(document, responses).items()}
 
-    @_templates_compiled_once()
+    @_called()
     def _numbers(self, document: Any, responses: Sequence[Any]) -> dict[str, float]:
         task = self.with_documents([document])
         rising = task.higher_is_better() or {}
@@ -299,12 +317,12 @@ class Run:
         )
         return made if isinstance(made, list) else [made]
 
-    @_templates_compiled_once()
+    @_called()
     def answer(self, document: Any, responses: Sequence[Any]) -> dict[str, Any]:
         """Return what each filter leaves of the responses."""
         return dict(self._filtered(self.with_documents([document]), responses))
 
-    @_templates_compiled_once()
+    @_called()
     def tally(self, documents: Sequence[Any], responses: Sequence[Any]) -> Tally:
         """Run ``simple_evaluate`` over the documents, with a model that gives these responses."""
         from pytest_evalcheck.adapters.lm_eval.runs import evaluated

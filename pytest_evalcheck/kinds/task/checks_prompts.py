@@ -257,12 +257,14 @@ def _says_cut(text: str) -> bool:
 
 
 def _matters(task: TaskSubject, document: Mapping[str, Any], name: str, text: str) -> bool:
-    """Return whether another value of a field makes another prompt, or none at all."""
-    return any(
-        isinstance(found := task.requests([{**document, name: other}]), Raised)
-        or "\n".join(request.text for request in found[0]) != text
-        for other in _others(document[name])
-    )
+    """Return whether another value of a field makes another prompt, or none at all; None may be a condition."""
+    for other in (*_others(document[name]), None):
+        found = task.requests([{**document, name: other}])
+        if isinstance(found, Raised) and other is not None:
+            return True
+        if not isinstance(found, Raised) and "\n".join(request.text for request in found[0]) != text:
+            return True
+    return False
 
 
 def _others(value: Any) -> Iterator[Any]:

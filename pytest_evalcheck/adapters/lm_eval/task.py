@@ -10,11 +10,10 @@ import copy
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from io import StringIO
 from typing import Any
 from unittest.mock import patch
-from weakref import WeakKeyDictionary
 
 from pytest_evalcheck.adapters.common.forms import FORMS, best_form, exact_marks, filled, form_around
 from pytest_evalcheck.adapters.common.made_documents import names_in
@@ -93,10 +92,6 @@ def _called() -> Iterator[None]:
         raise
 
 
-_METRICS: WeakKeyDictionary[Any, tuple[str | None, tuple[str, ...]]] = WeakKeyDictionary()
-"""By task: the form of its responses, where one was looked for, and `Run.metrics`."""
-
-
 class Run:
     """A task over documents that are given: requests, shots, marks."""
 
@@ -112,7 +107,7 @@ class Run:
         pool = getattr(sampler, "df", None) or getattr(sampler, "docs", None)  # releases before 0.4.10
         self.shot_count = (_SHOTS if given is None else given) if pool else 0
         self.pool = list(pool or ()) if self.shot_count else []
-        self._form: str | None = None
+        self.form: str | None = None
         template = getattr(config, "doc_to_text", None)
         there = set(getattr(task, "features", ()))
         self.fields = (template,) if isinstance(template, str) and template in there else tuple(names_in(template))
@@ -220,9 +215,9 @@ class Run:
 
     def response(self, document: Any, answer: Any) -> str:
         """Return the text by which a model gives an answer: as the task's own target, or as its filters look for it."""
-        if self._form is None:
-            self._form = self._found_form(document)
-        return self._written(self._form, document, str(answer))
+        if self.form is None:
+            self.form = self._found_form(document)
+        return self._written(self.form, document, str(answer))
 
     @_called()
     def _written(self, form: str, document: Any, answer: str) -> str:
@@ -248,14 +243,10 @@ class Run:
     @cached_property
     def metrics(self) -> tuple[str, ...]:
         """The marks that say right or wrong, by ``metric,filter``; found once for all records of a task."""
-        known = _METRICS.get(self._task)
-        if known is None:
-            found = self._found_metrics()
-            known = _METRICS[self._task] = self._form, found
-        self._form, found = known
+        self.form, found = _form_and_metrics(self._task)
         return found
 
-    def _found_metrics(self) -> tuple[str, ...]:
+    def found_metrics(self) -> tuple[str, ...]:
         if self._type != "generate_until":
             return ("*",) if self.documents else ()
         found: list[str] = []
@@ -336,6 +327,13 @@ class Run:
         results = output["results"][name]
         values = {key: value for key, value in results.items() if "," in key and "_stderr" not in key}
         return Tally(asked=len(documents), scored=counted, value=values)
+
+
+@lru_cache(maxsize=4)
+def _form_and_metrics(task: Any) -> tuple[str | None, tuple[str, ...]]:
+    run = Run(task)
+    metrics = run.found_metrics()
+    return run.form, metrics
 
 
 def request_of(instance: Any) -> Request:

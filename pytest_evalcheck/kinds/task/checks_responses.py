@@ -145,8 +145,10 @@ def _same_shots(task: TaskSubject, document: Any, other: Any) -> bool:
 
     A sampler may leave out the document, which it does not know in another order.
     """
-    shots = [] if task.record.shots is None else task.call("shots", document)
-    return not isinstance(shots, Raised) and document not in shots and shots in ([], task.call("shots", other))
+    if task.record.shots is None:
+        return True
+    shots, others = (task.call("shots", each) for each in (document, other))
+    return not isinstance(shots, Raised) and shots == others and document not in shots
 
 
 def _layout(task: TaskSubject, document: Any, choices: Sequence[str]) -> Any:

@@ -328,6 +328,10 @@ def _add_function(function: Any, shape: Shape) -> None:
         for node in ast.walk(tree):
             if isinstance(node, ast.Subscript):
                 _place(node, bound, shape)
+            if isinstance(node, (ast.For, ast.comprehension)) and isinstance(node.iter, ast.Subscript):
+                below = _place(node.iter, bound, shape)
+                if below == {}:
+                    below[_LIST] = {}
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in bound:
                 other = getattr(function, "__globals__", {}).get(node.id)
                 if inspect.isfunction(other) and other.__module__ == function.__module__ and every:

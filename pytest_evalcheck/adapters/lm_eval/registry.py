@@ -244,14 +244,17 @@ def _require_usable(task: Any, every: bool) -> None:
     run = Run(task)
     if not run.documents:
         raise ValueError("process_docs leaves no document")
-    if run.chooses:
-        for document in [*run.documents, *run.pool]:
-            _require_choices(run, document)
+    for document in [*run.documents, *run.pool] if run.has_gold else ():
+        golds = run.gold(document)
+        if run.chooses:
+            _require_choices(golds, len(run.choices(document)))
     for document in run.documents[:2]:
-        run.requests([document])
+        (requests,) = run.requests([document])
         if not run.has_gold:
             continue
         golds = run.gold(document)
+        if run.chooses:
+            run.marks(document, [(-float(place != golds), place == golds) for place in range(len(requests))])
         if not run.chooses and golds in ([], [""], None):
             raise ValueError("there is no answer")
         if task.OUTPUT_TYPE == "generate_until":
@@ -260,13 +263,12 @@ def _require_usable(task: Any, every: bool) -> None:
                 raise NotAccepted(f"the answer {golds[0]!r} gets {marks}")
 
 
-def _require_choices(run: Any, document: Any) -> None:
+def _require_choices(golds: Any, count: int) -> None:
     """Look whether the right answers of a document, or of an example, are some of its choices.
 
     Raises:
         ValueError: where they are not.
     """
-    golds, count = run.gold(document), len(run.choices(document))
     for gold in golds if isinstance(golds, list) else [golds]:
         if not (isinstance(gold, int) and 0 <= gold < count > 1):
             raise ValueError(f"the answer {gold!r} is none of the choices")

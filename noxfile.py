@@ -302,6 +302,23 @@ def engines(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def tasks(session: nox.Session) -> None:
+    """Tasks of inspect_ai: the adapter, registered faults, and every scorer, metric and reducer, over plain questions.
+
+    In an environment of its own (constraints-tasks.txt), since it needs other releases than the README's. Words behind
+    ``--`` are arguments of benchmarks/tasks.py instead of ``inspect_ai``, such as ``inspect_evals --minutes 30``.
+    """
+    session.install("--no-deps", "-r", "constraints-tasks.txt")
+    session.install("--no-deps", "-e", ".")
+    environment = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    tests = ("tests/adapters/test_adapters_inspect_ai.py", "tests/upstream/test_faults_of_tasks.py")
+    # It leaves streams open and uses names of Pydantic that are to go: warnings, which our own tests turn into errors.
+    session.run("python", "-m", "pytest", "-q", "-W", "default", *tests, env=environment)
+    session.run("python", "benchmarks/inspect_targets.py", env=environment)
+    session.run("python", "benchmarks/tasks.py", *(session.posargs or ["inspect_ai"]), env=environment)
+
+
+@nox.session(default=False)
 def wheel(session: nox.Session) -> None:
     """The README's targets where nothing else is: the wheel in an environment and a folder outside of the clone.
 

@@ -1,7 +1,7 @@
 """Every task, scorer, metric and reducer of lm-evaluation-harness and inspect_ai, without data and without a network.
 
     python benchmarks/tasks.py [lm_eval] [inspect_ai] [inspect_evals] [--only TEXT] [--minutes 30] [--part 1/4]
-                               [--out tasks.jsonl] [--smoke]
+                               [--seed 1] [--out tasks.jsonl] [--smoke]
 
 Tasks of lm_eval are grouped by what they do (templates, filters, metrics and files of functions); the first of each
 group that can be made is checked. Printed are how many tasks and groups were reached and why the others were not,
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import re
 import resource
 import sys
@@ -260,6 +261,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="groups whose first task has this text in its name")
     parser.add_argument("--minutes", type=float, default=600)
     parser.add_argument("--part", default="1/1", help="2/8: the second eighth of the groups")
+    parser.add_argument("--seed", type=int, help="groups in a random order; by default the largest ones first")
     parser.add_argument("--out", type=Path, help="a file of rows, to which those of this run are added")
     parser.add_argument("--smoke", action="store_true", help="three groups of each")
     asked = parser.parse_args()
@@ -268,7 +270,7 @@ def main() -> None:
     codes = ",".join(check.code for check in shipped() if check.kinds == ("task",) and check.code not in _ELSEWHERE)
     rows, end = rows_of(asked.out), time.monotonic() + 60 * asked.minutes
     for library in asked.library or LIBRARIES:
-        for names in _chosen(library, asked.only, number, parts, 3 if asked.smoke else None):
+        for names in _chosen(library, asked.only, (number, parts), asked.seed, 3 if asked.smoke else None):
             if any(row["group"] == names[0] and row["library"] == library for row in rows) or time.monotonic() > end:
                 continue
             row = tried(library, names, LIBRARIES[library][1], codes)
@@ -279,11 +281,13 @@ def main() -> None:
     show(rows)
 
 
-def _chosen(library: str, only: str, number: int, parts: int, most: int | None) -> Iterator[list[str]]:
+def _chosen(library: str, only: str, part: tuple[int, int], seed: int | None, most: int | None) -> Iterator[list[str]]:
     groups = [names for first, names in LIBRARIES[library][0]().items() if only in first]
     # The largest groups first: where time is short, they are most tasks.
     groups.sort(key=lambda names: (-len(names), names[0]))
-    yield from groups[number - 1 :: parts][:most]
+    if seed is not None:
+        random.Random(seed).shuffle(groups)
+    yield from groups[part[0] - 1 :: part[1]][:most]
 
 
 if __name__ == "__main__":

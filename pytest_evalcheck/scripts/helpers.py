@@ -25,7 +25,8 @@ def are_same(actual: Any, expected: Any, rtol: float, atol: float) -> bool:
         return len(actual) == len(expected) and all(are_same(a, e, rtol, atol) for a, e in pairs)
     if isinstance(actual, (list, tuple)) or isinstance(expected, (list, tuple)):
         return False
-    if isinstance(actual, (str, bytes, type(None))) or isinstance(expected, (str, bytes, type(None))):
+    plain = isinstance(actual, (str, bytes, type(None))) or isinstance(expected, (str, bytes, type(None)))
+    if plain or hasattr(actual, "__dataclass_fields__"):
         return bool(actual == expected)
     a, e = (numpy.asarray(one.detach().double() if hasattr(one, "detach") else one) for one in (actual, expected))
     return a.shape == e.shape and bool(numpy.allclose(a, e, rtol=rtol, atol=atol, equal_nan=True))

@@ -14,6 +14,8 @@ from pytest_evalcheck.strategies.samples import SampleStrategy
 
 _NUMBER = re.compile(r"-?(\d{1,3}(,\d{3})+|\d+)(\.\d+)?")
 _LETTER = re.compile(r"[A-Z]")
+_SENTENCE = re.compile(r"[^\W\d_]+( [^\W\d_]+){2,}")
+_LISTED = {"and", "or"}
 _CODE = re.compile(r"[\\{}_=<>]")
 
 
@@ -152,8 +154,12 @@ def _with_known(
 def wrong_answers(answer: str) -> Iterator[str]:
     """Yield answers that are near the right one and wrong: other numbers that hold its digits, another letter.
 
+    Of three words or more the first and the last change places. The items of a list may have any order.
+
     >>> list(wrong_answers("29"))
     ['30', '290', '129', '-29', '2.9']
+    >>> list(wrong_answers("Ada beat Boris"))
+    ['Boris beat Ada']
     """
     if _NUMBER.fullmatch(answer):
         plain = answer.replace(",", "")
@@ -168,6 +174,10 @@ def wrong_answers(answer: str) -> Iterator[str]:
             yield f"{plain[:-1]}.{plain[-1]}"
     elif _LETTER.fullmatch(answer):
         yield "A" if answer != "A" else "B"
+    elif _SENTENCE.fullmatch(answer) and not _LISTED & {*answer.casefold().split()}:
+        first, *others, last = answer.split()
+        if first.casefold() != last.casefold():
+            yield " ".join([last, *others, first])
 
 
 EMPTY = ("", " ", "\n")

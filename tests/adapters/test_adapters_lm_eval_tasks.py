@@ -195,3 +195,36 @@ def test_a_mark_needs_a_metric_that_says_right_or_wrong() -> None:
     run.__dict__["metrics"] = ("another",)
     with pytest.raises(NotApplicable, match="no metric of exact_match,strict says whether an answer is right"):
         run.score(run.documents[0], ["#### 18"])
+
+
+def test_the_labels_of_made_documents_are_those_of_choices(tmp_path: Any) -> None:
+    """Three choices in the template: the label of every document, and of every example, is one of them."""
+    path = tmp_path / "own.yaml"
+    lines = ["task: own", "dataset_path: nobody/nothing", "test_split: test", "training_split: train"]
+    lines += ["output_type: multiple_choice", 'doc_to_text: "{{text}}"', "doc_to_target: label"]
+    path.write_text("\n".join([*lines, 'doc_to_choice: ["for", "against", "neither"]', "num_fewshot: 2"]))
+    made = recorded(registry.task(str(path)))
+    assert made.gold is not None
+    assert {made.gold(document) for document in made.documents} == {0, 1, 2}
+
+
+def test_a_metric_that_loads_from_a_network_is_not_applicable() -> None:
+    def results(document: Any, responses: Any) -> Any:
+        import evaluate
+
+        return {"exact_match": evaluate.load("nobody/nothing").compute(predictions=responses)}
+
+    made = recorded(task(process_results=results, **WORKED))
+    assert made.tally is not None
+    with registry.offline(), pytest.raises(NotApplicable, match="loads what is not on this machine"):
+        made.tally([SUMS[0]], [["18"]])
+
+
+def test_an_error_of_the_task_itself_is_no_network() -> None:
+    def results(document: Any, responses: Any) -> Any:
+        raise FileNotFoundError("no such file")
+
+    made = recorded(task(process_results=results, **WORKED))
+    assert made.tally is not None
+    with pytest.raises(FileNotFoundError, match="no such file"):
+        made.tally([SUMS[0]], [["18"]])

@@ -178,6 +178,7 @@ def _source(function: Any) -> ast.AST:
 _TEXT, _NOTHING = "text", "nothing"
 FORMS: dict[str, Callable[[int], Any]] = {
     "index": lambda number: (number * 3 + 1) % _LENGTH,
+    "index of three": lambda number: (number * 2 + 1) % 3,
     "number": lambda number: f"{18 + 11 * number}",
     "letter": lambda number: "ABCD"[(number * 3 + 1) % _LENGTH],
     "chosen": lambda number: _texts("choices", number)[(number * 3 + 1) % _LENGTH],
@@ -327,6 +328,10 @@ def _add_function(function: Any, shape: Shape) -> None:
         for node in ast.walk(tree):
             if isinstance(node, ast.Subscript):
                 _place(node, bound, shape)
+            if isinstance(node, (ast.For, ast.comprehension)) and isinstance(node.iter, ast.Subscript):
+                below = _place(node.iter, bound, shape)
+                if below == {}:
+                    below[_LIST] = {}
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in bound:
                 other = getattr(function, "__globals__", {}).get(node.id)
                 if inspect.isfunction(other) and other.__module__ == function.__module__ and every:

@@ -244,20 +244,34 @@ def _require_usable(task: Any, every: bool) -> None:
     run = Run(task)
     if not run.documents:
         raise ValueError("process_docs leaves no document")
+    for document in [*run.documents, *run.pool] if run.has_gold else ():
+        golds = run.gold(document)
+        if run.chooses:
+            _require_choices(golds, len(run.choices(document)))
     for document in run.documents[:2]:
-        run.requests([document])
+        (requests,) = run.requests([document])
         if not run.has_gold:
             continue
         golds = run.gold(document)
-        for gold in golds if isinstance(golds, list) else [golds]:
-            if run.chooses and not (isinstance(gold, int) and 0 <= gold < len(run.choices(document)) > 1):
-                raise ValueError(f"the answer {gold!r} is none of the choices")
+        if run.chooses:
+            run.marks(document, [(-float(place != golds), place == golds) for place in range(len(requests))])
         if not run.chooses and golds in ([], [""], None):
             raise ValueError("there is no answer")
         if task.OUTPUT_TYPE == "generate_until":
             marks = run.marks(document, [run.response(document, golds[0])])
             if marks and not (all if every else any)(mark == 1 for mark in marks.values()):
                 raise NotAccepted(f"the answer {golds[0]!r} gets {marks}")
+
+
+def _require_choices(golds: Any, count: int) -> None:
+    """Look whether the right answers of a document, or of an example, are some of its choices.
+
+    Raises:
+        ValueError: where they are not.
+    """
+    for gold in golds if isinstance(golds, list) else [golds]:
+        if not (isinstance(gold, int) and 0 <= gold < count > 1):
+            raise ValueError(f"the answer {gold!r} is none of the choices")
 
 
 @contextmanager

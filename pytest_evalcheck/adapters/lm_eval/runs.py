@@ -279,7 +279,7 @@ def evaluated(model: Any, task: Any, samples: Sequence[int] | None = None, **opt
         options["samples"] = {task.config.task or "task": list(samples)}
     # With seeds, a score that is random would be the same every time.
     seeds = dict.fromkeys(("random_seed", "numpy_random_seed", "torch_random_seed"))
-    machine = patch("torch.utils.collect_env.get_pretty_env_info", _machine)
+    machine = patch("torch.utils.collect_env.get_pretty_env_info", str)  # it starts a dozen programs
     with machine, patch("lm_eval.evaluator.get_git_commit_hash", _commit):
         return lm_eval.simple_evaluate(
             model=model,
@@ -287,13 +287,6 @@ def evaluated(model: Any, task: Any, samples: Sequence[int] | None = None, **opt
             task_manager=_tasks(task.config.task),
             **{"bootstrap_iters": 0, **seeds, **options},
         )
-
-
-@cache
-def _machine() -> str:
-    from torch.utils.collect_env import get_env_info, pretty_str
-
-    return str(pretty_str(get_env_info()))
 
 
 @cache

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterable, Sequence
-from contextlib import redirect_stderr
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr
+from functools import cache, cached_property, lru_cache
 from io import StringIO
 from typing import Any
+from unittest.mock import patch
 
 from pytest_evalcheck.adapters.common.forms import FORMS, best_form, exact_marks, filled, form_around
 from pytest_evalcheck.adapters.common.made_documents import names_in
+from pytest_evalcheck.adapters.common.network import loads
 from pytest_evalcheck.adapters.common.reordering import reordered
 from pytest_evalcheck.expectations.failures import NotApplicable
 from pytest_evalcheck.kinds.task.record import Request, Tally, Task
@@ -65,6 +67,31 @@ def with_model(task: Any, lm: Any, *, chat: bool = False, **fields: Any) -> Task
     return Task(**{**known, **fields})
 
 
+@cache
+def _template(source: str) -> Any:
+    from lm_eval.utils import env
+
+    return type(env).from_string(env, source)
+
+
+@contextmanager
+def _called() -> Iterator[None]:
+    """Call the task in this block. Each template is compiled once: lm_eval does so for every document.
+
+    Raises:
+        NotApplicable: where the task loads what is not on this machine.
+    """
+    from lm_eval.utils import env
+
+    try:
+        with patch.object(env, "from_string", _template):
+            yield
+    except (OSError, LookupError) as error:
+        if loads(error):
+            raise NotApplicable(f"the task loads what is not on this machine: {error}"[:300]) from error
+        raise
+
+
 class Run:
     """A task over documents that are given: requests, shots, marks."""
 
@@ -79,7 +106,8 @@ class Run:
         sampler = getattr(task, "sampler", None)
         pool = getattr(sampler, "df", None) or getattr(sampler, "docs", None)  # releases before 0.4.10
         self.shot_count = (_SHOTS if given is None else given) if pool else 0
-        self._form: str | None = None
+        self.pool = list(pool or ()) if self.shot_count else []
+        self.form: str | None = None
         template = getattr(config, "doc_to_text", None)
         there = set(getattr(task, "features", ()))
         self.fields = (template,) if isinstance(template, str) and template in there else tuple(names_in(template))
@@ -103,6 +131,7 @@ class Run:
         task.set_fewshot_seed(_SEED)
         return task
 
+    @_called()
     def _built(self, task: Any, **options: Any) -> list[Any]:
         if self._lm is not None:
             options |= {"apply_chat_template": True, "chat_template": self._lm.apply_chat_template}
@@ -133,6 +162,7 @@ class Run:
             found.setdefault(instance.doc_id, []).append(request_of(instance))
         return found
 
+    @_called()
     def question(self, document: Any) -> str:
         """Return the text of a document, as its template gives it."""
         return str(self._task.doc_to_text(document))
@@ -152,6 +182,7 @@ class Run:
         self._built(task)
         return shown
 
+    @_called()
     def choices(self, document: Any) -> list[str]:
         """Return the texts of the choices."""
         return list(self._task.doc_to_choice(document))
@@ -160,6 +191,7 @@ class Run:
         """Return the document with its choices in another order."""
         return reordered(document, order, self.choices, self.gold)
 
+    @_called()
     def gold(self, document: Any) -> Any:
         """Return the right answer: the index of a choice, or what the metrics leave of the target."""
         if getattr(self._task, "multiple_input", 0):
@@ -183,10 +215,11 @@ class Run:
 
     def response(self, document: Any, answer: Any) -> str:
         """Return the text by which a model gives an answer: as the task's own target, or as its filters look for it."""
-        if self._form is None:
-            self._form = self._found_form(document)
-        return self._written(self._form, document, str(answer))
+        if self.form is None:
+            self.form = self._found_form(document)
+        return self._written(self.form, document, str(answer))
 
+    @_called()
     def _written(self, form: str, document: Any, answer: str) -> str:
         if form != "target":
             return filled(form, answer)
@@ -209,14 +242,25 @@ class Run:
 
     @cached_property
     def metrics(self) -> tuple[str, ...]:
-        """The marks that say right or wrong, by ``metric,filter``."""
+        """The marks that say right or wrong, by ``metric,filter``; found once for all records of a task."""
+        self.form, found = _form_and_metrics(self._task)
+        return found
+
+    def found_metrics(self) -> tuple[str, ...]:
         if self._type != "generate_until":
             return ("*",) if self.documents else ()
         found: list[str] = []
         for document in self.documents[:2]:
             golds = [self.response(document, answer) for answer in self.gold(document)[:1]]
-            found += exact_marks(golds, lambda text, document=document: self.marks(document, [text]))  # type: ignore[misc]
+            names = exact_marks(golds, lambda text, document=document: self.marks(document, [text]))  # type: ignore[misc]
+            found += [name for name in names if name not in self._refusing(document, golds)]
         return tuple(dict.fromkeys(found))
+
+    def _refusing(self, document: Any, golds: Sequence[str]) -> list[str]:
+        """Return the marks that a made answer does not get: they may want an answer of another kind."""
+        if not getattr(self._task, "made_documents", False):
+            return []
+        return [name for name, mark in self.marks(document, golds).items() if mark < 1]
 
     def score(self, document: Any, responses: Sequence[Any]) -> dict[str, float]:
         """Return the marks of a document that say right or wrong, by ``metric,filter``."""
@@ -230,6 +274,7 @@ class Run:
         """Return all numbers of a document that are better the higher they are, as shares of a full mark."""
         return {name: mark / _full(mark) for name, mark in self._numbers(document, responses).items()}
 
+    @_called()
     def _numbers(self, document: Any, responses: Sequence[Any]) -> dict[str, float]:
         task = self.with_documents([document])
         rising = task.higher_is_better() or {}
@@ -263,10 +308,12 @@ class Run:
         )
         return made if isinstance(made, list) else [made]
 
+    @_called()
     def answer(self, document: Any, responses: Sequence[Any]) -> dict[str, Any]:
         """Return what each filter leaves of the responses."""
         return dict(self._filtered(self.with_documents([document]), responses))
 
+    @_called()
     def tally(self, documents: Sequence[Any], responses: Sequence[Any]) -> Tally:
         """Run ``simple_evaluate`` over the documents, with a model that gives these responses."""
         from pytest_evalcheck.adapters.lm_eval.runs import evaluated
@@ -280,6 +327,13 @@ class Run:
         results = output["results"][name]
         values = {key: value for key, value in results.items() if "," in key and "_stderr" not in key}
         return Tally(asked=len(documents), scored=counted, value=values)
+
+
+@lru_cache(maxsize=4)
+def _form_and_metrics(task: Any) -> tuple[str | None, tuple[str, ...]]:
+    run = Run(task)
+    metrics = run.found_metrics()
+    return run.form, metrics
 
 
 def request_of(instance: Any) -> Request:

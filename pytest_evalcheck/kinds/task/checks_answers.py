@@ -74,8 +74,10 @@ def what_stands_around_an_answer_does_not_change_the_mark(task: TaskSubject, cas
 def a_wrong_answer_does_not_get_the_full_mark(task: TaskSubject, case: SomeDocuments) -> None:
     """A wrong answer does not get the full mark: a number that holds the right one, another choice, another answer.
 
+    Its words in another order are wrong, too, unless it is a list.
+
     Why: a mark that any answer gets says nothing about a model.
-    Usual cause: `gold in response`, which finds 29 in 129; or answers whose signs, points or letters are removed.
+    Usual cause: `gold in response`, which finds 29 in 129; or answers whose signs, points or order are ignored.
     Fix: `pytest_evalcheck.fixes.tasks.gives_answer` compares the whole answer.
     """
     task.needs("gold", "score")
@@ -131,7 +133,7 @@ def _expect_rewritten(task: TaskSubject, case: Rewritten) -> None:
 def _expect_full(task: TaskSubject, document: Any, responses: Sequence[Any], about: str, id: str) -> None:
     marks = task.marks(document, responses)
     for name, mark in {"": marks}.items() if isinstance(marks, Raised) else marks.items():
-        detail = task.described(document, responses)
+        detail = "" if mark == 1 else task.described(document, responses)
         expect(mark).equals(1.0, about=f"the mark{f' {name!r}' if name else ''} {about}", id=id, detail=detail)
 
 
@@ -142,7 +144,8 @@ def _expect_less(task: TaskSubject, document: Any, responses: Sequence[Any], abo
         return
     for name, mark in marks.items():
         said = f"the full mark{f' {name!r}' if name else ''} {about}"
-        expect(mark).holds(mark < 1, about=said, id=id, detail=task.described(document, responses))
+        detail = "" if mark < 1 else task.described(document, responses)
+        expect(mark).holds(mark < 1, about=said, id=id, detail=detail)
 
 
 def _plain(answer: Any) -> str:

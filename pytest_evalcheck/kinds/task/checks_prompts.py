@@ -78,7 +78,7 @@ def the_prompt_has_the_question_and_all_fields(task: TaskSubject, case: SomeDocu
     """The question of a document is in its prompt, whole, with all choices and every field that the template names.
 
     A choice may be a continuation instead. A field may also be a condition of the template, or select a part of it:
-    then another value makes another prompt.
+    then another value makes another prompt. Documents with other right answers do not all have the same requests.
 
     Why: a model cannot answer what it was not asked; its score is that of a guess, and nothing fails.
     Usual cause: a name that the documents do not have, which a template renders as nothing; a split that cuts a
@@ -86,9 +86,11 @@ def the_prompt_has_the_question_and_all_fields(task: TaskSubject, case: SomeDocu
     Fix: render templates with `jinja2.StrictUndefined`, and send the question as it is.
     """
     record = task.needs("requests")
-    if record.question is None and record.choices is None and not record.fields:
+    if record.question is None and record.choices is None and not record.fields and record.gold is None:
         raise NotApplicable("the task has no question and no fields: give ec.Task(question=...)")
-    for document in task.distinct_documents(case.samples):
+    documents = task.distinct_documents(case.samples)
+    _expect_other_requests(task, documents if record.gold is not None else [])
+    for document in documents:
         text, shown = _text(task, document), f"document: {show(document)}"
         asked = None if record.question is None else task.call("question", document)
         whole = not isinstance(asked, str) or _words(asked) in _words(text)
@@ -179,6 +181,8 @@ def nothing_of_a_prompt_is_cut_in_silence(task: TaskSubject, case: SomeDocuments
         expect(ids[-end:]).equals(once[-end:], about="the last ids of a long prompt", id="end", detail=detail)
 
 
+_ENOUGH = 3
+"""The fewest documents that cannot all be the same question by chance."""
 _LONG = 100_000
 """Number of characters of a long prompt."""
 
@@ -253,12 +257,14 @@ def _says_cut(text: str) -> bool:
 
 
 def _matters(task: TaskSubject, document: Mapping[str, Any], name: str, text: str) -> bool:
-    """Return whether another value of a field makes another prompt, or none at all."""
-    return any(
-        isinstance(found := task.requests([{**document, name: other}]), Raised)
-        or "\n".join(request.text for request in found[0]) != text
-        for other in _others(document[name])
-    )
+    """Return whether another value of a field makes another prompt, or none at all; None may be a condition."""
+    for other in (*_others(document[name]), None):
+        found = task.requests([{**document, name: other}])
+        if isinstance(found, Raised) and other is not None:
+            return True
+        if not isinstance(found, Raised) and "\n".join(request.text for request in found[0]) != text:
+            return True
+    return False
 
 
 def _others(value: Any) -> Iterator[Any]:
@@ -273,6 +279,19 @@ def _others(value: Any) -> Iterator[Any]:
         yield {key: next(_others(each)) for key, each in value.items()}
     else:
         yield "zq"
+
+
+def _expect_other_requests(task: TaskSubject, documents: Sequence[Any]) -> None:
+    """Compare the requests of documents, each alone; two of them may be the same question with another answer."""
+    answers = [answer for document in documents if (answer := task.gold(document))]
+    if len(documents) < _ENOUGH or len(answers) < len(documents) or all(own == answers[0] for own in answers):
+        inconclusive("these documents are fewer than three, or have the same right answer")
+        return
+    own = [task.own_requests(document) for document in documents]
+    detail = f"right answers: {show(answers)}\n{_shown(own[0][0]) if own[0] else 'no request'}"
+    same = all(each == own[0] for each in own)
+    about = "documents with other right answers have the same requests"
+    expect(own[0]).holds(not same, about=about, id="same-requests", detail=detail)
 
 
 def _with_other_answer(task: TaskSubject, document: Any) -> Iterator[tuple[Any, str]]:

@@ -14,11 +14,12 @@ from pytest_evalcheck.kinds.task.cases import Cut, ManyDocuments, OneOfSeveral, 
 from pytest_evalcheck.kinds.task.subject import TaskSubject
 
 
-@check("EC712", conditions=("one document", "several documents"))
+@check("EC712", conditions=("one document", "several documents"), after=("EC701",))
 def no_stop_sequence_ends_a_right_answer(task: TaskSubject, case: ManyDocuments) -> None:
     """A right answer, in the form that the prompt asks for, holds no stop sequence of its own request.
 
-    One in the white space around the answer does not matter, nor one behind which nothing is scored.
+    One in the white space around the answer does not matter, nor one behind which nothing is scored: what is left gets
+    the marks of the whole, and one of them at least is above 0.
 
     Why: a model that answers correctly is stopped before its answer; no model can get the full mark.
     Usual cause: stop sequences of another prompt, such as a newline for answers of several lines, a period for `2.5`.
@@ -116,7 +117,7 @@ def choices_keep_their_labels_when_they_are_reordered(task: TaskSubject, case: R
         moved = [choices[place] for place in order]
         expect(task.choices(other)).equals(moved, about="the choices", id="choices", detail=detail)
         layout, reference = _layout(task, other, moved), _layout(task, document, choices)
-        if layout is not None and reference is not None:
+        if layout is not None and reference is not None and _same_shots(task, document, other):
             expect(layout).equals(reference, about="the prompt, without its choices", id="labels", detail=detail)
         for place, choice in enumerate(choices) if record.score is not None else ():
             marks = task.marks(document, task.responses(document, place))
@@ -135,7 +136,19 @@ def _same_marks(task: TaskSubject, document: Any, text: str, cut: str) -> bool:
     if task.record.score is None:
         return False
     marks = task.marks(document, task.responses(document, None, text))
-    return not isinstance(marks, Raised) and marks == task.marks(document, task.responses(document, None, cut))
+    some = not isinstance(marks, Raised) and any(marks.values())
+    return some and marks == task.marks(document, task.responses(document, None, cut))
+
+
+def _same_shots(task: TaskSubject, document: Any, other: Any) -> bool:
+    """Return whether a document has the same shots in another order of its choices, and is none of them itself.
+
+    A sampler may leave out the document, which it does not know in another order.
+    """
+    if task.record.shots is None:
+        return True
+    shots, others = (task.call("shots", each) for each in (document, other))
+    return not isinstance(shots, Raised) and shots == others and document not in shots
 
 
 def _layout(task: TaskSubject, document: Any, choices: Sequence[str]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest_evalcheck as ec
@@ -89,3 +90,19 @@ def test_more_choices_than_are_reordered_keep_their_places() -> None:
 def test_a_choice_that_is_not_in_the_prompt_is_found() -> None:
     assert outcomes(record(WORDS[:3], str.strip, last=True), "EC708") == {"EC708": "choice"}
     assert outcomes(record(WORDS[:3], str.strip), "EC708") == {"EC708": "passed"}
+
+
+def test_a_document_that_is_its_own_shot_has_no_other_labels() -> None:
+    """EC709 reports it: the right choice of the shot moves with those of the document."""
+    made = record(WORDS[:3], str.strip)
+    assert made.requests is not None
+    plain = made.requests
+
+    def requests(documents: Any) -> Any:
+        return [
+            [ec.Request(prompt=f"{own[0].text}\nIt is {document['choices'][document['answer']]}.")]
+            for own, document in zip(plain(documents), documents, strict=True)
+        ]
+
+    shown = replace(made, requests=requests, shots=lambda document: [document])
+    assert outcomes(shown, "EC709,EC715") == {"EC709": "among-shots", "EC715": "passed"}

@@ -1,6 +1,6 @@
 """Run the tests that libraries ship, about what patches edit, with the patches and without, and compare the outcomes.
 
-    python benchmarks/patches_upstream.py FOLDER [LIBRARY ...] [--files 1] [--seconds 900] [--pytest "-k 'not ddp'"]
+    python benchmarks/patches_upstream.py FOLDER [LIBRARY ...] [--files 1] [--match REGEX] [--seconds 900]
 
 FOLDER holds unpacked source distributions or checkouts of the installed releases, named as the library or with its
 release behind (``keras-3.15.1``). For each patch, the test files that name most often what it edits run twice, in a
@@ -91,12 +91,13 @@ def outcomes(
     return applied, dict(found)
 
 
-def compare(library: Library, root: Path, most: int, options: list[str], seconds: float) -> int:
+def compare(library: Library, root: Path, match: str, most: int, options: list[str], seconds: float) -> int:
     """Print the outcomes of one library; return the number of tests that are worse with the patches."""
     about = {patch.id: tests_about(root, patch, most) for patch in library.patches}
+    about = {name: [path for path in files if re.search(match, str(path))] for name, files in about.items()}
     files = sorted({path for several in about.values() for path in several})
     if not files:
-        print(f"{library.name}: no test file in {root} names what a patch edits")
+        print(f"{library.name}: no test file of {match!r} in {root} names what a patch edits")
         return 0
     _, before = outcomes(library, root, files, options, seconds, with_patches=False)
     applied, after = outcomes(library, root, files, options, seconds, with_patches=True)
@@ -118,6 +119,7 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("library", nargs="*")
     parser.add_argument("--files", type=int, default=1, metavar="N", help="test files for each patch")
+    parser.add_argument("--match", default="", metavar="REGEX", help="only test files whose path matches")
     parser.add_argument("--seconds", type=float, default=900, help="the limit of one run")
     parser.add_argument("--pytest", default="", metavar="OPTIONS", help="options of pytest")
     given = parser.parse_args()
@@ -134,7 +136,7 @@ def main() -> int:
         if why := applying.why_not_tested(library):
             print(f"{library.name}: not run: {why}")
             continue
-        worse += compare(library, roots[-1], given.files, shlex.split(given.pytest), given.seconds)
+        worse += compare(library, roots[-1], given.match, given.files, shlex.split(given.pytest), given.seconds)
     return 1 if worse else 0
 
 

@@ -123,7 +123,8 @@ def prove(library: Library, device: str, names: str, workers: int, *, every: boo
         print(f"  changed    {before[key]['outcome']} -> {now[key]}: {' '.join(key)}")
     size = statistics.median(map(lines_of, library.patches))
     print(f"{library.name}: {len(library.patches)} patches of {size} lines at the median, {len(faults)} faults:")
-    print(f"  {bad} not proved, {len(changed)} other checks changed, {len(worse)} of them for the worse", flush=True)
+    print(f"  {bad} not proved; of {len(before)} checks", end=" ")
+    print(f"{len(changed)} others changed, {len(worse)} of them for the worse", flush=True)
     return bad + len(worse)
 
 

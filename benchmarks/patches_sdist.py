@@ -1,11 +1,11 @@
 """Prove the diffs for upstream: in an unpacked source distribution each applies, and its regression test turns green.
 
-    python benchmarks/patches_sdist.py [LIBRARY ...] [--source DIR] [--tests N] [--smoke]
+    python benchmarks/patches_sdist.py [LIBRARY ...] [--source DIR] [--only ID ...] [--smoke]
 
 The files are those of `python -m pytest_evalcheck fixes LIBRARY --write DIR`. The source distribution of the installed
 release is downloaded, or a checkout is given by --source. For each diff: `git apply --check`, the regression test on
-this source (must fail), `git apply`, the test again (must pass), and the diff is taken back. With --tests, up to N test
-files of the source that name what a diff edits run before and after; a test that passed must pass.
+this source (must fail), `git apply`, the test again (must pass), and the diff is taken back. For the tests that the
+library has itself, see patches_upstream.py.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ import warnings
 import zipfile
 from importlib.metadata import version
 from pathlib import Path
-from xml.etree import ElementTree
 
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ.setdefault("KERAS_BACKEND", "torch")
@@ -32,10 +31,7 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
 from pytest_evalcheck.fixes.patches import applying  # noqa: E402
-from pytest_evalcheck.fixes.patches.patch import Library, Patch  # noqa: E402
-
-SECONDS = 900
-"""The limit of the tests of one diff."""
+from pytest_evalcheck.fixes.patches.patch import Library  # noqa: E402
 
 
 def packages_of(library: Library) -> set[str]:
@@ -97,38 +93,7 @@ def git(folder: Path, *words: str) -> bool:
     return subprocess.run(["git", *words], cwd=folder, capture_output=True, check=False).returncode == 0
 
 
-def tests_about(root: Path, patch: Patch, most: int) -> list[Path]:
-    """Find test files that name the classes or functions that a patch edits, those that name them most first."""
-    names = {part for where in patch.edits for part in where.partition(":")[2].split(".")[:1] if part}
-    names |= {where.partition(":")[0].split(".")[-1] for where in patch.edits if not where.partition(":")[2]}
-    word = re.compile(rf"\b({'|'.join(map(re.escape, names)) or '$^'})\b")
-    counted = [
-        (len(word.findall(path.read_text(encoding="utf-8", errors="replace"))), path)
-        for path in root.rglob("*test*.py")
-    ]
-    return [path for count, path in sorted(counted, key=lambda one: (-one[0], str(one[1]))) if count][:most]
-
-
-def upstream_tests(files: list[Path], root: Path, source: Path) -> dict[str, str]:
-    """Run test files of a library on its source; return the outcome of each test."""
-    with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder) / "report.xml"
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "--maxfail=1000000", "-p", "no:cacheprovider"]
-        command += ["-p", "no:randomly", "-p", "no:evalcheck", f"--junitxml={report}", *map(str, files)]
-        environment = {**os.environ, "PYTHONPATH": str(source)}
-        try:
-            subprocess.run(command, cwd=root, env=environment, capture_output=True, check=False, timeout=SECONDS)
-        except subprocess.TimeoutExpired:
-            return {}
-        cases = list(ElementTree.parse(report).iter("testcase")) if report.exists() else []
-    found = {}
-    for case in cases:
-        bad = [tag for tag in ("failure", "error", "skipped") if case.find(tag) is not None]
-        found[f"{case.get('classname')}::{case.get('name')}"] = bad[0] if bad else "passed"
-    return found
-
-
-def prove(library: Library, root: Path, most: int) -> tuple[int, int]:
+def prove(library: Library, root: Path, only: list[str]) -> tuple[int, int]:
     """Print a line for each patch; return the number of proved ones and of those that are not."""
     source = root / library.source if library.source else root
     packages = packages_of(library)
@@ -138,23 +103,18 @@ def prove(library: Library, root: Path, most: int) -> tuple[int, int]:
         command = [sys.executable, "-m", "pytest_evalcheck", "fixes", library.name, "--write", folder]
         subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
         good = bad = 0
-        for patch in library.patches:
+        for patch in (one for one in library.patches if not only or one.id in only):
             made = Path(folder) / f"{patch.id}.diff"
             test = Path(folder) / f"test_{re.sub(r'[^a-z0-9]', '_', patch.id.lower())}.py"
             found = []
             found += [] if made.exists() and git(root, "apply", "--check", str(made)) else ["it does not apply"]
             if not found:
                 found += [] if (red := error_of(test, source, packages)) else ["its test passes before"]
-                before = upstream_tests(files, root, source) if (files := tests_about(root, patch, most)) else {}
                 git(root, "apply", str(made))
                 found += [f"its test fails after: {error}"] if (error := error_of(test, source, packages)) else []
-                after = upstream_tests(files, root, source) if files else {}
                 git(root, "apply", "-R", str(made))
-                worse = [name for name, one in before.items() if one == "passed" and after.get(name) != "passed"]
-                found += [f"{len(worse)} tests of the library are worse: {', '.join(worse[:3])}"] if worse else []
-                ran = f"; {sum(one == 'passed' for one in before.values())} tests of the library pass before and after"
             good, bad = good + (not found), bad + bool(found)
-            says = "; ".join(found) or f"red before ({red[:60]}), green after{ran if most else ''}"
+            says = "; ".join(found) or f"red before ({red[:60]}), green after"
             print(f"  {'proved' if not found else 'FAILED'}  {patch.id}: {says}", flush=True)
     return good, bad
 
@@ -164,17 +124,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("library", nargs="*")
     parser.add_argument("--source", type=Path, help="a checkout of the one library")
-    parser.add_argument("--tests", type=int, default=0, metavar="N", help="test files of the library for each diff")
+    parser.add_argument("--only", nargs="+", default=[], metavar="ID", help="patches, by their ids")
     parser.add_argument("--smoke", action="store_true", help="the first patch of MONAI")
     given = parser.parse_args()
     if given.source and len(given.library) != 1:
         parser.error("--source is a checkout of one library: name it")
     if given.smoke:
         given.library = ["monai"]
+    chosen = [applying.load(name) for name in given.library] or applying.all_libraries()
+    if unknown := {*given.only} - {patch.id for library in chosen for patch in library.patches}:
+        parser.error(f"no patch of these libraries has the id {', '.join(sorted(unknown))}")
     import torch  # noqa: F401  (every fork has it)
 
     good = bad = 0
-    for library in [applying.load(name) for name in given.library] or applying.all_libraries():
+    for library in chosen:
         if why := applying.why_not_tested(library):
             print(f"{library.name}: not run: {why}")
             continue
@@ -184,7 +147,7 @@ def main() -> int:
                 shutil.copytree(given.source, copied, ignore=shutil.ignore_patterns(".git"))
             root, what = (copied, "checkout") if given.source else unpacked(library, Path(folder))
             print(f"{library.name} {version(library.name)}, {what}:", flush=True)
-            proved, failed = prove(library, root.resolve(), given.tests)
+            proved, failed = prove(library, root.resolve(), given.only)
             good, bad = good + proved, bad + failed
     print(f"{good} diffs proved, {bad} not")
     return 1 if bad else 0

@@ -324,19 +324,28 @@ for attr in self._defaults:
         ),
         Patch(
             mends=("torchmetrics-collection-merges-members-by-chance",),
-            says="a collection shares states only between metrics that update alike, with the same options",
+            says="a collection shares states only between metrics whose updates are alike, in what they read, too",
             edits={
                 "torchmetrics.collections:MetricCollection._equal_metric_states": (
                     begin(
                         """\
-def options(metric: Metric) -> dict:
-    return {
-        name: value.tolist() if isinstance(value, Tensor) else repr(value)
-        for name, value in {**vars(metric), **dict(metric.named_buffers())}.items()
-        if not name.startswith("_") and name not in metric._defaults and not callable(value)
-    }
+def read_by_update(metric: Metric) -> dict:
+    import inspect
 
-if type(metric1).update is not type(metric2).update or options(metric1) != options(metric2):
+    held, names, found = {**vars(metric), **dict(metric.named_buffers())}, ["update"], {}
+    for name in names:  # the methods that update calls are appended
+        member = getattr(type(metric), name, None)
+        code = getattr(inspect.unwrap(getattr(member, "fget", member)), "__code__", None)
+        if code is not None:
+            found[name], codes = code, [code]
+            for one in codes:
+                codes += [inner for inner in one.co_consts if isinstance(inner, type(code))]
+                names += [other for other in one.co_names if other not in names]
+        elif name in held and not name.startswith("_") and name not in metric._defaults:
+            found[name] = held[name].tolist() if isinstance(held[name], Tensor) else repr(held[name])
+    return found
+
+if read_by_update(metric1) != read_by_update(metric2):
     return False"""
                     ),
                 )
@@ -344,12 +353,16 @@ if type(metric1).update is not type(metric2).update or options(metric1) != optio
             test="""
                 import torch
                 from torchmetrics import MetricCollection
-                from torchmetrics.classification import BinaryAccuracy
+                from torchmetrics.classification import BinaryAccuracy, BinaryF1Score, BinaryRecall
 
                 both = MetricCollection({"low": BinaryAccuracy(0.4), "high": BinaryAccuracy(0.6)})
                 both.update(torch.tensor([0.9]), torch.tensor([1]))
                 both.update(torch.tensor([0.5]), torch.tensor([1]))
                 assert both.compute() == {"low": 1.0, "high": 0.5}
+
+                both = MetricCollection({"f1": BinaryF1Score(), "recall": BinaryRecall()})
+                both.update(torch.tensor([0.9]), torch.tensor([1]))
+                assert both.compute_groups == {0: ["f1", "recall"]}
             """,
         ),
         Patch(

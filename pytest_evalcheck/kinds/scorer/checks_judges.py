@@ -131,12 +131,14 @@ def runs_have_the_spread_that_is_reported(scorer: ScorerSubject, case: Documents
     if error:
         refused(error)
         return
-    values = [read_number(each, repeated.value) for each in found]
-    spreads = [read_number(each, repeated.error if repeated.spread is None else repeated.spread) for each in found]
-    if None in values or None in spreads:
+    of_mean = repeated.spread is None
+    beside = repeated.error if of_mean else repeated.spread
+    read = [(read_number(each, repeated.value), read_number(each, beside)) for each in found]
+    values = [value for value, _ in read if value is not None]
+    spreads = [spread for _, spread in read if spread is not None]
+    if len(values) + len(spreads) < 2 * _REPEATS:
         inconclusive("some runs report no spread")
         return
-    of_mean = repeated.spread is None
     mean = fmean(values)
     # An unbiased estimate of the variance of a run from the means, and the reported one, of each pair of runs.
     means = [_RUNS * (value - mean) ** 2 * _REPEATS / (_REPEATS - 1) for value in values]

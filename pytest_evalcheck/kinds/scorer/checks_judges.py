@@ -134,10 +134,10 @@ def runs_have_the_spread_that_is_reported(scorer: ScorerSubject, case: Documents
     of_mean = repeated.spread is None
     beside = repeated.error if of_mean else repeated.spread
     read = [(read_number(each, repeated.value), read_number(each, beside)) for each in found]
-    values = [value for value, _ in read if value is not None]
-    spreads = [spread for _, spread in read if spread is not None]
+    values = [value for value, _ in read if value is not None and math.isfinite(value)]
+    spreads = [spread for _, spread in read if spread is not None and math.isfinite(spread)]
     if len(values) + len(spreads) < 2 * _REPEATS:
-        inconclusive("some runs report no spread")
+        inconclusive("some runs report no mean or no spread")
         return
     mean = fmean(values)
     # An unbiased estimate of the variance of a run from the means, and the reported one, of each pair of runs.

@@ -107,3 +107,16 @@ def test_an_error_of_the_mean_of_runs_is_one() -> None:
     assert cell.signature == "EC423: spread"
     assert cell.failure is not None
     assert "pairs of runs report a standard error of" in cell.failure.about
+
+
+class NoSpreadOfTwo(DrawnAgain):
+    """Two runs have no spread, which NaN says."""
+
+    def spread(self, values: Sequence[float]) -> float:
+        return float("nan")
+
+
+def test_runs_without_a_spread_are_not_judged() -> None:
+    cell = run(NoSpreadOfTwo(), "EC423")
+    assert cell.outcome == "not applicable"
+    assert "some runs report no mean or no spread" in cell.reason

@@ -4,7 +4,8 @@ python benchmarks/intervals.py [--trials 400] [--only NAME ...]
 
 Each row is an interval of `fixtures/targets/evalcheck_intervals_*.py` that prints 95 %. A number is the share of data
 sets whose interval holds the true value; of 400 data sets it has a standard error of 1.1 points. A star marks what is
-outside of the bounds of EC010. A dash stands for data sets without an interval, as those of equal scores may be.
+outside of the bounds of EC010. A dash stands for data sets without an interval, as those of equal scores may be. The
+last column has the CPU seconds of EC010 to EC013 on the target, at quick effort.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
+import time
 from collections.abc import Iterator
 from itertools import cycle, islice
 from pathlib import Path
@@ -28,6 +30,7 @@ from pytest_evalcheck.kinds.common.subject import EstimatingSubject  # noqa: E40
 from pytest_evalcheck.kinds.registry import kind_of  # noqa: E402
 
 SIZES, SHARES = (30, 100, 400), (0.5, 0.9, 0.98)
+CHECKS = "EC010,EC011,EC012,EC013"
 KINDS = 50
 """Number of samples in a population: shares are multiples of 1/50."""
 
@@ -101,6 +104,13 @@ def row(target: ec.Target, trials: int) -> Iterator[str]:
                 )
 
 
+def seconds(target: ec.Target) -> str:
+    """Return the CPU seconds of the checks of intervals."""
+    start = time.process_time()
+    ec.run(target, "cpu", select=CHECKS, effort="quick")
+    return f"{time.process_time() - start:.1f}"
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
@@ -108,12 +118,17 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=[], help="parts of the names of rows")
     asked = parser.parse_args()
     heads = [f"n={size} p={share}" for size in SIZES for share in SHARES]
-    print("| printed: 95 % |", " | ".join(heads), "|")
-    print("| --- |", " | ".join("---" for _ in heads), "|")
+    print("| printed: 95 % |", " | ".join([*heads, "CPU s"]), "|")
+    print("| --- |", " | ".join("---" for _ in [*heads, 0]), "|")
     for label, target in targets(asked.only):
         cells = list(row(target, asked.trials))
         if cells:
-            print(f"| {label} |", " | ".join([*cells, *[""] * (len(heads) - len(cells))]), "|", flush=True)
+            print(
+                f"| {label} |",
+                " | ".join([*cells, *[""] * (len(heads) - len(cells)), seconds(target)]),
+                "|",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

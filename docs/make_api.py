@@ -45,7 +45,7 @@ FIXES = (
 
 RECORDS = {
     **{name: name.lower() for name in ("Metric", "Wrapper", "Scorer", "Decoder", "Loop", "Task", "Engine")},
-    **dict.fromkeys(("Counts", "Reducer", "Runner", "Several"), "scorer"),
+    **dict.fromkeys(("Counts", "Reducer", "Repeated", "Runner", "Several"), "scorer"),
     **dict.fromkeys(("Request", "Tally"), "task"),
     "Interval": "intervals",
     "Evaluated": "loop",

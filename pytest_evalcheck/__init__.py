@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from pytest_evalcheck.kinds.registry import register as register
     from pytest_evalcheck.kinds.scorer.declared import Counts as Counts
     from pytest_evalcheck.kinds.scorer.declared import Reducer as Reducer
+    from pytest_evalcheck.kinds.scorer.declared import Repeated as Repeated
     from pytest_evalcheck.kinds.scorer.judging import Judging as Judging
     from pytest_evalcheck.kinds.scorer.subject import Runner as Runner
     from pytest_evalcheck.kinds.scorer.subject import Scorer as Scorer
@@ -93,7 +94,7 @@ _MODULES = {
     "kinds.loop.record": ("Evaluated", "Loop", "LoopData"),
     "kinds.metric.declared": ("Undefined",),
     "kinds.registry": ("register",),
-    "kinds.scorer.declared": ("Counts", "Reducer"),
+    "kinds.scorer.declared": ("Counts", "Reducer", "Repeated"),
     "kinds.scorer.judging": ("Judging",),
     "kinds.scorer.subject": ("Runner", "Scorer", "Several"),
     "kinds.task.record": ("Request", "Tally", "Task"),

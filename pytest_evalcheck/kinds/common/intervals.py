@@ -148,7 +148,7 @@ def read_number(result: Any, key: Key) -> float | None:
         raise TargetError(
             f"the result has no number {key!r}{nearest(str(key), names)}",
             actual=show(result)[:200],
-            expected="a mapping or a tuple with the numbers that ec.Interval or ec.Counts names",
+            expected="a mapping or a tuple with the numbers that ec.Interval, ec.Counts or ec.Repeated names",
             cause="numbers",
         ) from None
     if (

@@ -1,20 +1,25 @@
-"""EC420 to EC422: scorers that ask a judge, and scorers that draw random numbers."""
+"""EC420 to EC423: scorers that ask a judge, and scorers that draw random numbers."""
 
 from __future__ import annotations
 
+import math
 from functools import partial
+from statistics import fmean, stdev
 from typing import Any
 
 from pytest_evalcheck.expectations.comparison import EXACT, Raised, difference
 from pytest_evalcheck.expectations.failures import NotApplicable, compared, expect, inconclusive, refused
 from pytest_evalcheck.expectations.ids import slug
 from pytest_evalcheck.kinds.common.check import check
+from pytest_evalcheck.kinds.common.intervals import read_number
 from pytest_evalcheck.kinds.common.process_state import same_random_numbers
 from pytest_evalcheck.kinds.scorer.cases import Documents
 from pytest_evalcheck.kinds.scorer.judging import Judging, Preferring
 from pytest_evalcheck.kinds.scorer.subject import ScorerSubject
 
 _SEEDS = 8
+_RUNS, _REPEATS, _FURTHEST, _ROUNDING = 2, 500, 5.5, 1e-12
+"""Runs of a summary and the number of summaries; standard errors by which two variances may differ; and rounding."""
 _TEXTS = ("the answer that is <one>", "the answer that is <two>")
 
 
@@ -104,6 +109,51 @@ def the_seed_reaches_every_draw(scorer: ScorerSubject, case: Documents) -> None:
     changed = any(difference(each, first, EXACT) is not None for each in others)
     about = f"{_SEEDS} seeds give the same scores"
     expect(first).holds(changed, about=about, id="other-seeds")
+
+
+@check("EC423", conditions=("several documents",), examples=2, after=("EC422",))
+def runs_have_the_spread_that_is_reported(scorer: ScorerSubject, case: Documents) -> None:
+    """The spread that several runs report is that of runs: the variance of their mean, times their number.
+
+    500 pairs of runs are made, each from a seed of its own. The mean of the squares of the reported spreads is compared
+    with the variance of the means. By the normal distribution, a correct spread fails once in ten million.
+
+    Why: two models are told apart by the spread of three or five runs.
+    Usual cause: all runs begin from one seed, so that the spread is 0; `numpy.std` divides by the number of runs, not
+    by one less: of two runs 30 % are missing; the error of the mean is named a standard deviation.
+    Fix: `statistics.stdev(values)` of runs whose seeds differ, or `numpy.std(values, ddof=1)`.
+    """
+    repeated = scorer.build().repeated
+    if repeated is None:
+        raise NotApplicable("the scorer reports no spread of several runs: ec.Scorer(..., repeated=ec.Repeated(...))")
+    found = [scorer.summarised(partial(repeated.summary, seed, _RUNS), case.samples) for seed in range(_REPEATS)]
+    error = next((each for each in found if isinstance(each, Raised)), None)
+    if error:
+        refused(error)
+        return
+    of_mean = repeated.spread is None
+    beside = repeated.error if of_mean else repeated.spread
+    read = [(read_number(each, repeated.value), read_number(each, beside)) for each in found]
+    values = [value for value, _ in read if value is not None and math.isfinite(value)]
+    spreads = [spread for _, spread in read if spread is not None and math.isfinite(spread)]
+    if len(values) + len(spreads) < 2 * _REPEATS:
+        inconclusive("some runs report no mean or no spread")
+        return
+    mean = fmean(values)
+    # An unbiased estimate of the variance of a run from the means, and the reported one, of each pair of runs.
+    means = [_RUNS * (value - mean) ** 2 * _REPEATS / (_REPEATS - 1) for value in values]
+    reported = [spread**2 * (_RUNS if of_mean else 1) for spread in spreads]
+    if max(means) <= _ROUNDING * (1 + mean**2):
+        inconclusive("all runs have the same value")
+        return
+    apart = [one - other for one, other in zip(means, reported, strict=True)]
+    away = abs(fmean(apart)) * math.sqrt(_REPEATS) / stdev(apart) if stdev(apart) else math.inf
+    actual, expected = (math.sqrt(fmean(each) / (_RUNS if of_mean else 1)) for each in (reported, means))
+    what = "standard error of the mean" if of_mean else "spread"
+    about = (
+        f"{_REPEATS} pairs of runs report a {what} of {actual:.3g} on average; their means show one of {expected:.3g}"
+    )
+    expect(actual).holds(away <= _FURTHEST, about=about, id="spread")
 
 
 def _judging(scorer: ScorerSubject) -> Judging:

@@ -24,6 +24,38 @@ class Counts:
     """The numbers of other documents, such as those with an error, a refusal or a time-out."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Repeated:
+    """Several runs of a scorer that draws random numbers, and what stands beside the mean of their values.
+
+    >>> Repeated(summary=print, value="mean")
+    Traceback (most recent call last):
+      ...
+    TypeError: value='mean' stands alone; expected one of spread=... and error=...
+    """
+
+    summary: Callable[[int, int, Any, Any], Any]
+    """``summary(seed, runs, responses, documents)`` returns the numbers of so many runs, by name."""
+    value: Key
+    """The mean of the values of the runs."""
+    spread: Key = None
+    """The standard deviation of the value of a run."""
+    error: Key = None
+    """The standard error of the mean of the runs."""
+
+    def __post_init__(self) -> None:
+        if not callable(self.summary):
+            raise TypeError(
+                f"summary={safe_text(self.summary)}; expected a function of a seed, runs, responses, documents"
+            )
+        if self.value is None:
+            raise TypeError("value=None; expected the name of the mean of the runs")
+        if self.spread is None and self.error is None:
+            raise TypeError(f"value={self.value!r} stands alone; expected one of spread=... and error=...")
+        if self.spread is not None and self.error is not None:
+            raise TypeError(f"spread={self.spread!r} and error={self.error!r}; expected one of them")
+
+
 Formula = Callable[[Sequence[float], int], float]
 """``formula(tries, k)`` returns the score of the tries; NaN where it has none."""
 

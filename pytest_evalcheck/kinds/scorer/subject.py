@@ -20,7 +20,7 @@ from pytest_evalcheck.kinds.common.intervals import Interval, require_intervals
 from pytest_evalcheck.kinds.common.process_state import restored_settings, same_random_numbers
 from pytest_evalcheck.kinds.common.subject import EstimatingSubject, Rows, WholeSubject
 from pytest_evalcheck.kinds.common.tensors import each_tensor
-from pytest_evalcheck.kinds.scorer.declared import Counts, Reducer
+from pytest_evalcheck.kinds.scorer.declared import Counts, Reducer, Repeated
 from pytest_evalcheck.kinds.scorer.judging import Judging
 
 ScoreDocument = Callable[[Any, Any], Any]
@@ -108,6 +108,8 @@ class Scorer:
     """The same with another judge, where a model judges the responses."""
     seeded: Callable[[int, Any, Any], Iterable[Any]] | None = None
     """``seeded(seed, responses, documents)``: the scores with a seed, where the scorer draws random numbers."""
+    repeated: Repeated | None = None
+    """Several runs from one seed, and the spread that is reported of them."""
     conventions: Mapping[str, Convention] = field(default_factory=dict)
     """Other documented ways to call it, by name: each must give the same scores."""
     source: Any = None

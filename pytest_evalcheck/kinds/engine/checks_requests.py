@@ -121,7 +121,7 @@ def cancelling_a_request_changes_no_other_answer(subject: EngineSubject, case: R
         assert_same(answer, subject.alone(prompt, parameters), about=about, id=f"answer-{slug(name)}")
 
 
-@check("EC806", conditions=("several prompts",), examples=2, after=("EC801", "EC802"))
+@check("EC806", conditions=("several prompts",), examples=1, after=("EC801", "EC802"))
 def answers_do_not_flip_with_the_batch_size(subject: EngineSubject, case: ManyDocuments) -> None:
     """No answer of 34 documents flips over batches of 1, 2, 7 and 32 of them, in order and shuffled.
 

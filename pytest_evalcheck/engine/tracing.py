@@ -13,6 +13,7 @@ from typing import Any
 from pytest_evalcheck.engine.factory import TargetFactory
 from pytest_evalcheck.errors import UsageError, nearest, safe_text
 from pytest_evalcheck.expectations.comparison import Raised
+from pytest_evalcheck.expectations.failures import NotApplicable, TargetError
 from pytest_evalcheck.kinds.decoder.subject import NEW_TOKENS, DecoderSubject
 from pytest_evalcheck.kinds.engine.subject import EngineSubject
 from pytest_evalcheck.kinds.loop.subject import LoopSubject
@@ -61,10 +62,13 @@ def trace_target(target: Target, count: int, name: str = "") -> Trace:
     arguments = dict.fromkeys(target.arguments, "cpu")
     subject = kind_of(target.kind).subject(build=lambda: factory.record(arguments), inputs=target.inputs)
     rows = target.inputs.fixed(count)
-    traced = zip(rows, _TRACED[target.kind](subject, rows), strict=True)
-    documents = [{"sample": _plain(row), **steps} for row, steps in traced]
     facts = {name: version for name, version in versions().items() if version}
-    return Trace(name or target.name, {**facts, **_facts(subject)}, documents)
+    try:
+        traced = zip(rows, _TRACED[target.kind](subject, rows), strict=True)
+        documents = [{"sample": _plain(row), **steps} for row, steps in traced]
+        return Trace(name or target.name, {**facts, **_facts(subject)}, documents)
+    except (TargetError, NotApplicable) as error:
+        raise UsageError(f"{target.name} is not traced: {error}") from error
 
 
 def _engine_documents(subject: EngineSubject, rows: list[Any]) -> Documents:

@@ -31,6 +31,8 @@ _EXPLAINED = {
 }
 _BEGINNING = "one answer is the beginning of the other: a limit of tokens, or what ends an answer"
 _WIDTH = 100
+_NUMBERS = ("logits", "log-probabilities", "answer")
+"""Steps whose numbers may lie apart by the tolerance: the answer of a harness can be a log-probability."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +191,7 @@ def _row(tag: str, cells: Sequence[str]) -> str:
 
 
 def _agree(one: Mapping[str, Any], other: Mapping[str, Any], step: str, tolerance: float) -> bool:
-    if step in ("logits", "log-probabilities"):
+    if step in _NUMBERS:
         return _distance(one, other, step) <= tolerance
     return bool(one[step] == other[step] or str(one[step]) == str(other[step]))  # NaN is NaN
 
@@ -197,15 +199,21 @@ def _agree(one: Mapping[str, Any], other: Mapping[str, Any], step: str, toleranc
 def _distance(one: Mapping[str, Any], other: Mapping[str, Any], step: str) -> float:
     """The largest distance of two lists of numbers, up to the first other token; infinite where they are not alike."""
     first, second = one[step], other[step]
-    if step not in ("logits", "log-probabilities") or not (isinstance(first, list) and isinstance(second, list)):
+    if step not in _NUMBERS:
         return 0.0
-    if step == "log-probabilities" and "tokens" in one and "tokens" in other:
+    if step == "log-probabilities" and isinstance(first, list) and "tokens" in one and "tokens" in other:
         pairs = zip(one["tokens"], other["tokens"], strict=False)
         same = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(first), len(second)))
         first, second = first[:same], second[:same]
-    if len(first) != len(second):
-        return math.inf
-    return max((abs(a - b) for a, b in zip(first, second, strict=True)), default=0.0)
+    return _apart(first, second)
+
+
+def _apart(one: Any, other: Any) -> float:
+    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        return max(map(_apart, one, other), default=0.0)
+    if isinstance(one, float) and isinstance(other, float) and math.isfinite(one - other):
+        return abs(one - other)
+    return 0.0 if str(one) == str(other) else math.inf  # NaN is NaN
 
 
 def _is_beginning(one: Any, other: Any) -> bool:

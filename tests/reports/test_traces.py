@@ -66,6 +66,10 @@ def dtyped():
 def absent():
     return Tiny().record()
 
+@ec.target("engine", inputs=Tiny.inputs)
+def broken():
+    raise RuntimeError("no such weights")
+
 @ec.metric(inputs=ec.strategies.regression())
 def metric():
     ...
@@ -87,6 +91,15 @@ def test_the_first_step_that_differs_is_named(step: str) -> None:
     assert len({compared.explanation[0]} & {TraceComparison.of(traced(DOCUMENT), traced(OTHER)).explanation[0]}) == (
         step == "sample"
     )
+
+
+def test_log_probabilities_in_an_answer_may_lie_apart_by_the_tolerance() -> None:
+    one, near, far, other = [
+        [[number, greedy]] for number, greedy in ((-15.5, False), (-15.5001, False), (-15.6, False), (-15.5, True))
+    ]
+    answers = [traced({"answer": answer}) for answer in (near, far, other)]
+    assert [TraceComparison.of(traced({"answer": one}), answer).step for answer in answers] == ["", "answer", "answer"]
+    assert TraceComparison.of(traced({"answer": one}), answers[0]).drift["answer"] == pytest.approx(1e-4)
 
 
 def test_a_step_that_heals_flips_no_mark() -> None:
@@ -158,6 +171,7 @@ def test_another_interpreter_makes_a_trace(targets: str, monkeypatch: pytest.Mon
         (["no.py::honest", "evalcheck_two.py::honest"], "no.py is no file; expected file.py::target, or a trace"),
         (["evalcheck_two.py", "evalcheck_two.py::honest"], "evalcheck_two.py is no trace"),
         (["evalcheck_two.py::absent", "evalcheck_two.py::honest"], "is not traced: no-such-engine is not installed"),
+        (["evalcheck_two.py::broken", "evalcheck_two.py::honest"], "broken is not traced: the factory raised an error"),
         (["evalcheck_two.py::metric", "evalcheck_two.py::honest"], "metric is a metric, which has no documents"),
         (["evalcheck_two.py::honest"], "diff takes two targets and a number of documents from 1; or one target"),
         (["evalcheck_two.py::honest"] * 2 + ["--python", "no-python"], "no-python cannot be run: No such file"),

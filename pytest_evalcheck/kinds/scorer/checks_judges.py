@@ -139,21 +139,30 @@ def runs_have_the_spread_that_is_reported(scorer: ScorerSubject, case: Documents
     if len(values) + len(spreads) < 2 * _REPEATS:
         inconclusive("some runs report no mean or no spread")
         return
-    mean = fmean(values)
-    # An unbiased estimate of the variance of a run from the means, and the reported one, of each pair of runs.
-    means = [_RUNS * (value - mean) ** 2 * _REPEATS / (_REPEATS - 1) for value in values]
-    reported = [spread**2 * (_RUNS if of_mean else 1) for spread in spreads]
-    if max(means) <= _ROUNDING * (1 + mean**2):
+    if max(values) - min(values) <= _ROUNDING * (1 + abs(fmean(values))):
         inconclusive("all runs have the same value")
         return
-    apart = [one - other for one, other in zip(means, reported, strict=True)]
-    away = abs(fmean(apart)) * math.sqrt(_REPEATS) / stdev(apart) if stdev(apart) else math.inf
-    actual, expected = (math.sqrt(fmean(each) / (_RUNS if of_mean else 1)) for each in (reported, means))
+    scale = math.sqrt(_RUNS) if of_mean else 1.0
+    *both, away = _spreads(values, [spread * scale for spread in spreads])
+    actual, expected = (spread / scale for spread in both)
     what = "standard error of the mean" if of_mean else "spread"
     about = (
         f"{_REPEATS} pairs of runs report a {what} of {actual:.3g} on average; their means show one of {expected:.3g}"
     )
     expect(actual).holds(away <= _FURTHEST, about=about, id="spread")
+
+
+def _spreads(means: list[float], reported: list[float]) -> tuple[float, float, float]:
+    """The spread of a run as reported by groups of runs and as their means show it, and their distance.
+
+    The squares are averaged. The distance is in standard errors, which the differences of the single groups show.
+    """
+    middle = fmean(means)
+    # An unbiased estimate of the variance of a run, from the mean of each group.
+    shown = [_RUNS * (mean - middle) ** 2 * len(means) / (len(means) - 1) for mean in means]
+    apart = [spread**2 - other for spread, other in zip(reported, shown, strict=True)]
+    away = abs(fmean(apart)) * math.sqrt(len(apart)) / stdev(apart) if stdev(apart) else math.inf
+    return math.sqrt(fmean(spread**2 for spread in reported)), math.sqrt(fmean(shown)), away
 
 
 def _judging(scorer: ScorerSubject) -> Judging:

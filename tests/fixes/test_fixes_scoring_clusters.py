@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,8 @@ def dask(dask_client):
         dask_client.wait_for_workers(2, timeout=60)  # the test before may have killed one
     except TimeoutError:  # on a busy machine a worker may be given up before it has started
         dask_client.cluster.scale(0)
+        while dask_client.cluster.workers:  # they are closed later, and would be closed in the middle of the test
+            time.sleep(0.1)
         dask_client.cluster.scale(2)
         dask_client.wait_for_workers(2, timeout=240)
     return dask_client

@@ -13,6 +13,7 @@ import pytest
 
 from pytest_evalcheck import reports
 from pytest_evalcheck.engine.device_selection import SKIPPED, other_device, with_missing
+from pytest_evalcheck.engine.runner import CellRunner
 from pytest_evalcheck.integration.choosing import inferring, since
 from pytest_evalcheck.integration.choosing.collection import COVERS_PROJECT, Collection
 from pytest_evalcheck.integration.choosing.not_run import RunFacts
@@ -125,6 +126,10 @@ class EvalcheckSession:
         runner = runner_of(item)
         if runner is not None:
             attach(item, runner.cell("not run", reason="its check was not called"))
+            if _misses_a_requirement(runner):  # so may its fixtures
+                cell = with_missing(runner.run({}), runner.spec, self.options.devices)
+                attach(item, cell)
+                self._conclude(cell)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
@@ -142,7 +147,7 @@ class EvalcheckSession:
             # Hypothesis writes them into the JUnit file, encoded, as a property of the whole suite for each cell.
             vars(item).pop("hypothesis_statistics", None)
         runner = runner_of(item) if call.when == "setup" and call.excinfo is not None else None
-        if runner is not None and call.excinfo is not None:
+        if runner is not None and call.excinfo is not None and not _misses_a_requirement(runner):
             error = call.excinfo.value
             if isinstance(error, pytest.skip.Exception):
                 cell = runner.cell("not run", reason=f"skipped: {error.msg or 'no reason is given'}")
@@ -335,6 +340,11 @@ class EvalcheckSession:
             pytest.fail(f"{cell.code}: incomplete: {cell.reason}", pytrace=False)
         if cell.outcome != "passed":
             pytest.skip(f"{cell.outcome}: {cell.reason}")
+
+
+def _misses_a_requirement(runner: CellRunner) -> bool:
+    target = runner.spec.target
+    return bool(target.absent) and not other_device(target, runner.spec.device)
 
 
 def _died(report: pytest.TestReport) -> Cell:

@@ -175,8 +175,10 @@ class Target:
 
     @property
     def absent(self) -> tuple[tuple[str, str], ...]:
-        """The names of the distributions that it requires and that are not installed as required, with the reasons."""
-        found = ((requirement(text).name, _missing(text)) for text in self.requires)
+        """The normalised names of the distributions that are not installed as it requires, with the reasons."""
+        from packaging.utils import canonicalize_name  # comes with pytest
+
+        found = ((canonicalize_name(requirement(text).name), _missing(text)) for text in self.requires)
         return tuple((name, why) for name, why in found if why)
 
 

@@ -351,6 +351,11 @@ SESSIONS: dict[str, Session] = {
         "import pytest\n@pytest.fixture\ndef disk(): raise OSError('full')\n@ec.metric(inputs=numbers)\ndef silent(device, disk): return ec.Metric.of(Mean())\n"
         + CORRECT,
     ),
+    "a fixture that needs what the target requires": Session(
+        (NOT_RUN, "no-such-package is not installed"),
+        "import pytest\n@pytest.fixture\ndef server(): raise ImportError('no such package')\n@ec.metric(inputs=numbers, requires=('no-such-package',))\ndef silent(device, server): return ec.Metric.of(Mean())\n"
+        + CORRECT,
+    ),
     "a fixture that fails at its end": Session(
         ("1 failed in pytest beside the outcomes of checks",),
         "import pytest\n@pytest.fixture\ndef disk():\n    yield 1\n    raise OSError('full')\n@ec.metric(inputs=numbers)\ndef silent(device, disk): return ec.Metric.of(Mean())\n",
@@ -506,6 +511,11 @@ SAID: dict[str, Session] = {
         metric("inputs=numbers, requires=('no-such-thing',)") + CORRECT,
         (ONE,),
         ini="evalcheck_optional = no_such_thing",
+    ),
+    "an optional requirement whose name has capitals and underscores": Session(
+        ("1 not run (optional: No_Such_Thing is not installed)",),
+        metric("inputs=numbers, requires=('No_Such_Thing',)") + CORRECT,
+        (ONE, "--evalcheck-optional=No_Such_Thing"),
     ),
     "an optional skip": Session(
         ("1 not run (optional: skipped: later)",),

@@ -70,7 +70,7 @@ def rounded(text: str) -> str:
     return re.sub(r"\d+\.\d{6,}", lambda number: f"{float(number[0]):.4g}", text)
 
 
-@pytest.mark.parametrize("specimen", [*cases(OF_PAGES), *cases(OTHERS, pytest.mark.slow(every=6))])
+@pytest.mark.parametrize("specimen", [*cases(OF_PAGES, pytest.mark.slow(every=2)), *cases(OTHERS, pytest.mark.slow)])
 def test_a_bug_is_caught_by_its_check(specimen: Specimen) -> None:
     # What is about accelerators is tried on simulated ones, and may be wrong with one kind of them alone.
     cells = tried(specimen)
@@ -82,7 +82,7 @@ def test_a_bug_is_caught_by_its_check(specimen: Specimen) -> None:
 
 
 @pytest.mark.parametrize("specimen", cases(ALONE))
-@pytest.mark.slow(every=16)
+@pytest.mark.slow(every=32)
 def test_a_bug_is_caught_by_no_other_check(specimen: Specimen) -> None:
     others = ",".join([specimen.code, *specimen.breaks_too])
     report = ec.run(specimen.bug, specimen.devices, ignore=others, effort="quick")
@@ -94,7 +94,7 @@ def test_a_bug_is_caught_by_no_other_check(specimen: Specimen) -> None:
 
 
 @pytest.mark.parametrize("twin", TWINS.values(), ids=TWINS.keys())
-@pytest.mark.slow(every=5)
+@pytest.mark.slow(every=10)
 def test_a_correct_twin_keeps_every_promise(twin: ec.Target) -> None:
     # Greater effort, with other seeds, is for when a check, a strategy or a twin changes: benchmarks/gallery_seeds.py.
     report = ec.run(twin, "auto", effort="quick")
@@ -104,6 +104,7 @@ def test_a_correct_twin_keeps_every_promise(twin: ec.Target) -> None:
 
 
 @pytest.mark.parametrize("specimen", cases([s for s in SPECIMENS if s.apart]))
+@pytest.mark.slow(every=5)
 def test_processes_tell_a_bug_from_its_twin(specimen: Specimen) -> None:
     (bug,), (twin,) = tried(specimen), ec.run(specimen.twin, select=specimen.code).cells
     assert (bug.outcome, bug.cause, twin.outcome) == ("failed", "", "passed"), format_failure(bug) + format_failure(

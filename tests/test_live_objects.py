@@ -21,6 +21,7 @@ def test_objects_are_found_by_their_type() -> None:
     assert {id(item) for item in live_objects(lambda cls: cls is Tracked)} == {id(item) for item in kept}
 
 
+@pytest.mark.slow
 def test_threads_that_build_tuples_go_on() -> None:
     """While a list of all objects lives, CPython cannot resize a tuple that another thread is building."""
     errors: list[BaseException] = []

@@ -453,8 +453,8 @@ def test_a_state_dict_is_loaded_into_a_new_metric() -> None:
             self.right = saved["right"]
 
     for made, expected in ((Accuracy, "passed"), (LeavesOut, "failed")):
-        report = ec.run(ec.metric(inputs=es.multiclass(classes=3, of="labels"))(_returning_new(made)))
-        (cell,) = [cell for cell in report if cell.code == "EC209"]
+        report = ec.run(ec.metric(inputs=es.multiclass(classes=3, of="labels"))(_returning_new(made)), select="EC209")
+        (cell,) = report
         assert (cell.outcome, cell.cause) == (expected, "")
 
 
@@ -568,6 +568,7 @@ class RefusesOneClass(Accuracy):
         (RefusesOneClass, "passed"),
     ],
 )
+@pytest.mark.slow(every=2)
 def test_metrics_of_processes_are_merged_by_their_method(made: type, outcome: str) -> None:
     @ec.metric(inputs=es.multiclass(classes=3, of="labels"))
     def target(device: str) -> Any:

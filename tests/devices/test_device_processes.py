@@ -63,6 +63,7 @@ def test_the_environment_names_the_devices(monkeypatch: pytest.MonkeyPatch) -> N
         pass
 
 
+@pytest.mark.slow
 def test_a_script_runs_on_simulated_devices(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(

@@ -316,6 +316,7 @@ def test_what_is_set_after_the_import_has_no_effect(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(("value", "falls_back"), [("1", True), ("0", False), (None, False)])
+@pytest.mark.slow(every=3)
 def test_the_environment_at_the_import_decides(value: str | None, falls_back: bool) -> None:
     others = {name: text for name, text in os.environ.items() if name != "PYTORCH_ENABLE_MPS_FALLBACK"}
     environment = others | ({} if value is None else {"PYTORCH_ENABLE_MPS_FALLBACK": value})

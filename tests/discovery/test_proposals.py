@@ -461,6 +461,7 @@ def test_an_option_says_what_does_not_count(option, code):
     ],
     ids=["tensors", "lists of numbers of numpy"],
 )
+@pytest.mark.slow(every=2)
 def test_a_function_that_selects_samples_is_no_metric(body):
     got = proposed(f"def positive_only(y_true, y_pred):\n{body}", "positive_only")
     assert got.targets == []

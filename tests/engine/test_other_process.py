@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from pytest_evalcheck.testing import Project
 
 TASKS = """
@@ -37,6 +39,7 @@ def here_alone():
 """
 
 
+@pytest.mark.slow
 def test_what_depends_on_hash_values_is_found_and_what_cannot_be_made_there_is_not_judged(
     evalcheck_project: Project,
 ) -> None:

@@ -80,6 +80,7 @@ def test_a_weighted_mean_is_the_exact_quotient_rounded(word: torch.dtype, rows: 
     ("offset", "scale", "drift"), [(0, 1, 0), (1000, 100, 0), (1000, 1, 300), (50_000, 1, 0), (0, 100, 300)]
 )
 @each_input
+@pytest.mark.slow(every=4)
 def test_low_precision_inputs_give_the_value_of_the_same_quantised_numbers(
     dtype: torch.dtype, offset: int, scale: int, drift: int, word: torch.dtype
 ):

@@ -77,6 +77,7 @@ def test_on_ray():
     assert sum(line.endswith(" holds") for line in run.stdout.splitlines()) == 3
 
 
+@pytest.mark.slow
 def test_what_joblib_was_told_is_used(dask):
     import joblib
 

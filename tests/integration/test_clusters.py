@@ -329,6 +329,7 @@ def test_a_worker_says_why_it_cannot_run_the_cells(project: Project, more: dict[
     cluster_worker.end_run(run["key"])
 
 
+@pytest.mark.slow
 def test_one_pytest_serves_item_after_item_and_another_one_follows_where_it_died(project: Project) -> None:
     project.write(CORRECT)
     run = asked(project)

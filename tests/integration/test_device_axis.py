@@ -72,6 +72,7 @@ def test_labels_that_stay_on_a_declared_device_are_red_by_default(project: Proje
         ("cpu or mps", ["cpu", "sim:mps"]),
     ],
 )
+@pytest.mark.slow(every=3)
 def test_markers_choose_devices_alone_and_beside_the_tests_of_a_user(
     project: Project, expression: str, chosen: list[str]
 ) -> None:

@@ -122,6 +122,7 @@ def score(preds, target):
 """
 
 
+@pytest.mark.slow
 def test_ids_begin_with_the_module_of_each_target(project):
     project.write(FORGETS, name="forgetlib.py", header="").write(SCORE, name="scorelib.py", header="")
     asked = [f"--evalcheck-target={text}" for text in ("sharelib", "forgetlib:Share", "scorelib")]
@@ -139,6 +140,7 @@ def test_ids_begin_with_the_module_of_each_target(project):
     project.spawn(*asked, "sharelib::shrae", code=4).shows("sharelib has no target 'shrae'; did you mean 'share'?")
 
 
+@pytest.mark.slow
 def test_a_check_whose_process_dies_names_the_source_of_the_user_too(project):
     # It is looked at before it is a target, and must not end its process there.
     project.write("def pytest_runtest_setup(item): open('armed', 'w')", name="conftest.py", header="")

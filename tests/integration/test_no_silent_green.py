@@ -146,6 +146,7 @@ def stub_of(name: str, inputs: Any) -> ec.Target:
 
 
 @pytest.mark.parametrize("name", VALUES)
+@pytest.mark.slow(every=3)
 def test_a_value_that_is_none_is_not_green(name: str) -> None:
     report = ec.run(stub_of(name, numbers), effort="quick")
     assert not report.ok, report.verdict.line

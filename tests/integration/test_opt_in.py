@@ -116,6 +116,7 @@ def constant(device):
 
 
 @pytest.mark.parametrize("expression", ["full", "full or not full"])
+@pytest.mark.slow(every=2)
 def test_an_expression_that_takes_whole_targets_narrows_no_verdict(project: Project, expression: str) -> None:
     project.write("import pytest\n", CONSTANT, CORRECT)
     result = project.run("-m", expression, code=1)

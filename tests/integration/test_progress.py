@@ -301,6 +301,7 @@ def test_a_terminal_that_keeps_pytest_waiting_takes_no_time_from_a_cell(project:
 
 
 @pytest.mark.usefixtures("soon")
+@pytest.mark.slow
 def test_without_a_terminal_a_plain_line_now_and_then(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     project.write(BROKEN, CORRECT, CORRECT.replace("def mean", "def again"))
     pattern = re.compile(r"^\d+ of 6 checks, [01] red(, a few seconds left)?$", re.M)

@@ -93,6 +93,7 @@ def test_the_merged_report_is_that_of_the_whole_run(three: Project) -> None:
     assert all((folder / f"all.{name}").stat().st_size for name in ("jsonl", "html", "github"))
 
 
+@pytest.mark.slow
 def test_workers_take_the_same_shard(three: Project) -> None:
     alone = three.run(SELECT, "--evalcheck-shard=1/3").report
     spread = three.spawn("--evalcheck", SELECT, "--evalcheck-shard=1/3", "-n", "2").report

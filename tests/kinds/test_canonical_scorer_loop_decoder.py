@@ -126,6 +126,7 @@ def test_two_prompts_are_enough() -> None:
     "specimen",
     [pytest.param(s, id=f"{s.code}-{s.bug.name}") for s in SPECIMENS if s.bug.kind in KINDS and not s.apart],
 )
+@pytest.mark.slow(every=2)
 def test_a_planted_bug_is_found_without_drawing(specimen: Specimen, monkeypatch: pytest.MonkeyPatch) -> None:
     # Only the first score of a process writes to this registry; a cell of ec.run() has a process of its own if needed.
     monkeypatch.setattr(CompletesWhatAllShare, "registry", {"none": ["", "  "]})

@@ -56,6 +56,7 @@ def surroundings() -> dict[str, Any]:
 
 
 @each
+@pytest.mark.slow(every=3)
 def test_the_cell_reports_what_the_target_did(specimen: Hostile) -> None:
     (cell,) = ec.run(specimen.target, select=specimen.check).cells
     # What shows in an example call already is a target that is misdescribed; what hangs is incomplete.
@@ -115,6 +116,7 @@ def test_a_process_that_dies_takes_only_its_cell(project: Project, monkeypatch: 
     )
 
 
+@pytest.mark.slow
 def test_hostile_targets_leave_the_others_alone(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     names = [s.target.name for s in HOSTILE if s.check == "EC201"]

@@ -154,6 +154,7 @@ class TestAnnotations:
             parse("json=-")
 
     @pytest.mark.parametrize("more", [(), ("-q", "--capture=sys")])
+    @pytest.mark.slow(every=2)
     def test_a_run_prints_each_once_at_the_beginning_of_a_line(
         self, evalcheck_project: Project, more: tuple[str, ...]
     ) -> None:

@@ -341,6 +341,7 @@ def test_a_test_says_what_it_is_about_and_a_script_has_no_word_of_the_suite(made
 
 
 @pytest.mark.parametrize("name", ["ec201_mean_of_means.py", "ec201_mean_of_means.md"])
+@pytest.mark.slow(every=2)
 def test_a_file_of_others_stays_and_is_not_counted(project: Project, name: str) -> None:
     project.write(HEADER, BROKEN, header="")
     (project.path / "scripts").mkdir()
@@ -352,6 +353,7 @@ def test_a_file_of_others_stays_and_is_not_counted(project: Project, name: str) 
 
 
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+@pytest.mark.slow(every=2)
 def test_a_file_that_an_editor_of_windows_wrote_is_appended_to(project: Project, mark: bytes) -> None:
     project.write(HEADER, BROKEN, header="")
     path = project.path / "test_it.py"

@@ -221,6 +221,7 @@ def test_streams_shrink_to_one_sample_in_one_batch() -> None:
 
 
 @every_kind
+@pytest.mark.slow(every=3)
 def test_plans_use_every_sample_once_and_in_order(inputs: SampleStrategy) -> None:
     @light
     @given(Stream.strategy(inputs), EmptyBatches.strategy(inputs), Shards.strategy(inputs))

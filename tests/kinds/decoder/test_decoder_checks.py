@@ -335,6 +335,7 @@ def test_rounding_in_half_precision_is_no_fault(kind: type[Halved], code: str) -
 @pytest.mark.parametrize(
     "kind", [HalvedAndCountsPadding, HalvedAloneAndCountsPadding, HalvedWithItsCacheAndCountsPadding]
 )
+@pytest.mark.slow(every=3)
 def test_more_than_rounding_in_half_precision_is_a_fault(kind: type[Halved]) -> None:
     cell = run(lambda: kind().record(), "EC306")
     assert (cell.outcome, cell.cause) == ("failed", ""), format_failure(cell)

@@ -79,6 +79,7 @@ def test_another_order_of_rows_is_a_condition() -> None:
     assert minimal(drawn, lambda case: case.order == [0, 1]).conditions == {"one row of many"}
 
 
+@pytest.mark.slow
 def test_padding_is_added_on_every_side_that_the_model_supports() -> None:
     @light
     @given(Padded.strategy(PADDED))

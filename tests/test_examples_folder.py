@@ -16,33 +16,30 @@ FILES = examples.files()
 each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 
 
-@pytest.fixture(scope="module")
-def done() -> examples.Run:
-    return examples.run()
-
-
-@each_file
-def test_the_faulty_form_is_red_and_the_mended_one_green(done, path):
-    for form in examples.FORMS:
-        outcomes = done.outcomes[examples.form_id(path, form)]
-        assert examples.is_as_expected(form, outcomes), (form, outcomes)
-
-
-def test_there_are_five_examples_and_no_other_targets(done):
+def test_each_form_has_its_outcomes_and_the_screen_of_its_comment():
+    """One test, since the run of the examples is long, and workers would repeat a fixture."""
+    done = examples.run()
     assert sorted(done.outcomes) == sorted(examples.form_id(*pair) for pair in itertools.product(FILES, examples.FORMS))
-    assert [path.stem.split("_")[1] for path in FILES] == ["1", "2", "3", "4", "5"]
+    for path, form in itertools.product(FILES, examples.FORMS):
+        outcomes = done.outcomes[examples.form_id(path, form)]
+        assert examples.is_as_expected(form, outcomes), (path.stem, form, outcomes)
+    for path in FILES:
+        require_screen(done.screen, path)
 
 
-@each_file
-def test_the_screen_in_the_comment_is_what_is_printed(done, path):
+def require_screen(screen, path):
     """A line may end in three dots, and lines between two of the comment may be left out."""
-    printed = iter(line.strip() for line in done.screen.splitlines())
+    printed = iter(line.strip() for line in screen.splitlines())
     wanted = examples.screen_lines(path)
     assert re.match(r"EC\d{3} \w+", wanted[0])
     for line in wanted:
         start, dots, _ = line.partition("...")
         found = any(each.startswith(start.strip()) if dots else each == line for each in printed)
-        assert found, f"not printed, or not in this order: {line}"
+        assert found, f"{path.stem}: not printed, or not in this order: {line}"
+
+
+def test_there_are_five_examples():
+    assert [path.stem.split("_")[1] for path in FILES] == ["1", "2", "3", "4", "5"]
 
 
 @each_file

@@ -20,10 +20,9 @@ def leave_out_slow(config: pytest.Config, items: list[pytest.Item]) -> None:
         return
     seen: Counter[str] = Counter()
     left_out = []
-    for item in items:
+    for item in sorted(items, key=_place):  # they may be shuffled, and the choice is the same in every run
         if mark := item.get_closest_marker("slow"):
-            function = item.nodeid.partition("[")[0]
-            every = mark.kwargs.get("every")
+            every, function = mark.kwargs.get("every"), _place(item)[0]
             if every is None or seen[function] % every:
                 left_out.append(item)
             seen[function] += 1
@@ -31,3 +30,9 @@ def leave_out_slow(config: pytest.Config, items: list[pytest.Item]) -> None:
         config.hook.pytest_deselected(items=left_out)
         gone = set(left_out)
         items[:] = [item for item in items if item not in gone]
+
+
+def _place(item: pytest.Item) -> tuple[str, tuple[int, ...]]:
+    """The function of a test, and the indices of its parameters."""
+    parameters = getattr(getattr(item, "callspec", None), "indices", {})
+    return item.nodeid.partition("[")[0], tuple(parameters.values())

@@ -7,9 +7,25 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+from filelock import FileLock
 
-def made_project(folder: Path, library: str, targets: str, *options: str) -> Path:
-    """A project after a run with `--evalcheck-scripts` of a folder and a file; what it printed is screen.txt."""
+
+def made_project(factory: pytest.TempPathFactory, name: str, library: str, targets: str, *options: str) -> Path:
+    """A project after a run with `--evalcheck-scripts` of a folder and a file; what it printed is screen.txt.
+
+    The first worker that asks for it makes it for all of them.
+    """
+    base = factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / f"project_of_{name}"
+    with FileLock(f"{folder}.lock"):  # a requirement of torch
+        if not folder.exists():
+            folder.mkdir()
+            _run(folder, library, targets, *options)
+    return folder
+
+
+def _run(folder: Path, library: str, targets: str, *options: str) -> None:
     (folder / "library.py").write_text(library, encoding="utf-8")
     (folder / "evalcheck_library.py").write_text(targets, encoding="utf-8")
     (folder / "pytest.ini").write_text("[pytest]\npythonpath = .\n", encoding="utf-8")
@@ -18,7 +34,6 @@ def made_project(folder: Path, library: str, targets: str, *options: str) -> Pat
     command += ["--evalcheck-scripts=scripts", "--evalcheck-scripts=test_regressions.py"]
     ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     (folder / "screen.txt").write_text(ended.stdout + ended.stderr, encoding="utf-8")
-    return folder
 
 
 def run(folder: Path, *command: str, mended: bool) -> subprocess.CompletedProcess[str]:

@@ -97,8 +97,7 @@ EXPECTED = {
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project after a run with both options."""
-    folder = tmp_path_factory.mktemp("project")
-    return made_project(folder, LIBRARY, TARGETS, "--evalcheck-select=EC501,EC503")
+    return made_project(tmp_path_factory, "loops", LIBRARY, TARGETS, "--evalcheck-select=EC501,EC503")
 
 
 @pytest.mark.parametrize("name", list(EXPECTED))

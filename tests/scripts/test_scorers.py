@@ -66,7 +66,7 @@ def planted(device):
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project after a run with both options."""
-    return made_project(tmp_path_factory.mktemp("project"), LIBRARY, TARGETS, "--evalcheck-select=EC407")
+    return made_project(tmp_path_factory, "scorers", LIBRARY, TARGETS, "--evalcheck-select=EC407")
 
 
 def test_a_score_beside_other_metrics(made: Path) -> None:

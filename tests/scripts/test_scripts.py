@@ -304,10 +304,10 @@ EXPECTED = {name: words for name, words in EVERY.items() if not name.endswith(LE
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project after a run with both options."""
-    folder = tmp_path_factory.mktemp("project")
     codes = sorted({name.partition("_")[0].upper() for name in EXPECTED})
     kept = [f"-k={' and '.join(f'not {name}' for name in LEFT_OUT)}"] if LEFT_OUT else []
-    return made_project(folder, LIBRARY, TARGETS, f"--evalcheck-select={','.join(codes)}", *kept)
+    select = f"--evalcheck-select={','.join(codes)}"
+    return made_project(tmp_path_factory, "scripts", LIBRARY, TARGETS, select, *kept)
 
 
 @pytest.mark.parametrize("name", list(EXPECTED))

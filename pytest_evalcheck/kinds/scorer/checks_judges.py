@@ -118,7 +118,7 @@ def runs_have_the_spread_that_is_reported(scorer: ScorerSubject, case: Documents
     500 pairs of runs are made, each from a seed of its own. The mean of the squares of the reported spreads is compared
     with the variance of the means. By the normal distribution, a correct spread fails once in ten million.
 
-    Why: two models are told apart by the spread of three or five runs.
+    Why: the difference of two models is compared with the spread of three or five runs.
     Usual cause: all runs begin from one seed, so that the spread is 0; `numpy.std` divides by the number of runs, not
     by one less: of two runs 30 % are missing; the error of the mean is named a standard deviation.
     Fix: `statistics.stdev(values)` of runs whose seeds differ, or `numpy.std(values, ddof=1)`.

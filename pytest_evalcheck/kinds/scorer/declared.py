@@ -26,7 +26,7 @@ class Counts:
 
 @dataclass(frozen=True, kw_only=True)
 class Repeated:
-    """Several runs of a scorer that draws random numbers, and what stands beside the mean of their values.
+    """Several runs of a scorer that draws random numbers: the mean of their values, and a spread or an error.
 
     >>> Repeated(summary=print, value="mean")
     Traceback (most recent call last):

@@ -25,6 +25,7 @@ ROOT = Path(__file__).parent.parent
 TARGETS = ROOT / "fixtures" / "targets"
 sys.path[:0] = [str(ROOT), str(TARGETS)]
 
+from benchmarks.patches_sdist import chosen_libraries  # noqa: E402
 from pytest_evalcheck import Target  # noqa: E402
 from pytest_evalcheck.engine.factory import TargetFactory  # noqa: E402
 from pytest_evalcheck.expectations.comparison import Raised  # noqa: E402
@@ -128,8 +129,7 @@ def main() -> int:
     if given.smoke:
         given.library, given.seconds = ["monai"], 0.1
     warnings.simplefilter("ignore")
-    chosen = [applying.load(name) for name in given.library] or applying.all_libraries()
-    libraries = [one for one in chosen if not applying.why_not_tested(one)]
+    libraries = [one for one in chosen_libraries(parser, given) if not applying.why_not_tested(one)]
     found = [*targets({fault for library in libraries for patch in library.patches for fault in patch.mends})]
     greatest: dict[str, float] = {}
     for library in libraries:

@@ -22,6 +22,7 @@ import tarfile
 import tempfile
 import warnings
 import zipfile
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -119,6 +120,14 @@ def prove(library: Library, root: Path, only: list[str]) -> tuple[int, int]:
     return good, bad
 
 
+def chosen_libraries(parser: argparse.ArgumentParser, given: argparse.Namespace) -> Sequence[Library]:
+    """Return the libraries that the arguments name, or all; an id of ``--only`` that none of them has is an error."""
+    chosen = [applying.load(name) for name in given.library] or applying.all_libraries()
+    if unknown := {*given.only} - {patch.id for library in chosen for patch in library.patches}:
+        parser.error(f"no patch of these libraries has the id {', '.join(sorted(unknown))}")
+    return chosen
+
+
 def main() -> int:
     """Prove the diffs of some libraries, or of all that are installed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -131,9 +140,7 @@ def main() -> int:
         parser.error("--source is a checkout of one library: name it")
     if given.smoke:
         given.library = ["monai"]
-    chosen = [applying.load(name) for name in given.library] or applying.all_libraries()
-    if unknown := {*given.only} - {patch.id for library in chosen for patch in library.patches}:
-        parser.error(f"no patch of these libraries has the id {', '.join(sorted(unknown))}")
+    chosen = chosen_libraries(parser, given)
     import torch  # noqa: F401  (every fork has it)
 
     good = bad = 0

@@ -126,8 +126,10 @@ class EvalcheckSession:
         runner = runner_of(item)
         if runner is not None:
             attach(item, runner.cell("not run", reason="its check was not called"))
-            if _misses_a_requirement(runner):  # so may its fixtures
-                cell = with_missing(runner.run({}), runner.spec, self.options.devices)
+            if _cannot_run(runner):  # what it lacks, its fixtures may lack
+                away = other_device(runner.spec.target, runner.spec.device)
+                cell = runner.cell("not run", reason=away) if away else runner.run({})
+                cell = with_missing(cell, runner.spec, self.options.devices)
                 attach(item, cell)
                 self._conclude(cell)
 
@@ -147,7 +149,7 @@ class EvalcheckSession:
             # Hypothesis writes them into the JUnit file, encoded, as a property of the whole suite for each cell.
             vars(item).pop("hypothesis_statistics", None)
         runner = runner_of(item) if call.when == "setup" and call.excinfo is not None else None
-        if runner is not None and call.excinfo is not None and not _misses_a_requirement(runner):
+        if runner is not None and call.excinfo is not None and not _cannot_run(runner):
             error = call.excinfo.value
             if isinstance(error, pytest.skip.Exception):
                 cell = runner.cell("not run", reason=f"skipped: {error.msg or 'no reason is given'}")
@@ -162,13 +164,9 @@ class EvalcheckSession:
         runner = runner_of(pyfuncitem)
         if runner is None:
             return None
-        away = other_device(runner.spec.target, runner.spec.device)
-        if away:
-            cell = runner.cell("not run", reason=away)
-        else:
-            given = {**pyfuncitem.funcargs, "device": device_spec.torch_name(runner.spec.device)}
-            arguments = {name: given[name] for name in runner.spec.target.arguments}
-            cell = accepting.run_cell(runner, arguments, self.options)
+        given = {**pyfuncitem.funcargs, "device": device_spec.torch_name(runner.spec.device)}
+        arguments = {name: given[name] for name in runner.spec.target.arguments}
+        cell = accepting.run_cell(runner, arguments, self.options)
         skipped = isinstance(runner.state.ended_by, pytest.skip.Exception)
         cell = with_missing(cell, runner.spec, self.options.devices, skipped=skipped)
         attach(pyfuncitem, cell)
@@ -342,9 +340,9 @@ class EvalcheckSession:
             pytest.skip(f"{cell.outcome}: {cell.reason}")
 
 
-def _misses_a_requirement(runner: CellRunner) -> bool:
+def _cannot_run(runner: CellRunner) -> bool:
     target = runner.spec.target
-    return bool(target.absent) and not other_device(target, runner.spec.device)
+    return bool(target.absent or other_device(target, runner.spec.device))
 
 
 def _died(report: pytest.TestReport) -> Cell:

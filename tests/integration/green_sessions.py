@@ -356,6 +356,12 @@ SESSIONS: dict[str, Session] = {
         "import pytest\n@pytest.fixture\ndef server(): raise ImportError('no such package')\n@ec.metric(inputs=numbers, requires=('no-such-package',))\ndef silent(device, server): return ec.Metric.of(Mean())\n"
         + CORRECT,
     ),
+    "a fixture that needs the device that the target is for": Session(
+        (NOT_RUN, "only for cuda; this run is on cpu"),
+        "import pytest\n@pytest.fixture\ndef card(): raise OSError('no card')\n@ec.metric(inputs=numbers, devices=('cuda',))\ndef silent(device, card): return ec.Metric.of(Mean())\n"
+        + CORRECT,
+        (ONE, "--evalcheck-device=cpu"),
+    ),
     "a fixture that fails at its end": Session(
         ("1 failed in pytest beside the outcomes of checks",),
         "import pytest\n@pytest.fixture\ndef disk():\n    yield 1\n    raise OSError('full')\n@ec.metric(inputs=numbers)\ndef silent(device, disk): return ec.Metric.of(Mean())\n",

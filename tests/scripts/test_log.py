@@ -13,7 +13,7 @@ from typing import Any
 import numpy
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_evalcheck.expectations.call_log import called, watched_by
@@ -124,7 +124,6 @@ def test_nothing_is_logged_of_another_thread() -> None:
         max_leaves=8,
     )
 )
-@settings(suppress_health_check=[HealthCheck.too_slow])
 def test_plain_values_survive(value: Any) -> None:
     log = CallLog(is_of_package)
     text = log.writer.text(value, "value").text

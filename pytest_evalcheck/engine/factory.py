@@ -161,7 +161,7 @@ class TargetFactory:
             raise TargetError(
                 "the factory raised an error",
                 actual=format_exception_location(error, self._target.file),
-                expected=f"a {self._target.kind}",
+                expected="no error",
                 detail=self._remedy(error),
                 cause="factory",
                 origin=place_of(error),

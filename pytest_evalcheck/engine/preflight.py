@@ -147,7 +147,7 @@ def _problem(target: Target, subject: Subject, rows: list[Any]) -> CheckFailure 
         return TargetError(
             "a library fails on ordinary data" if fault else "an ordinary batch raises an error",
             actual=str(result),
-            expected=f"what a {target.kind} returns",
+            expected=f"what the {target.kind} returns",
             detail="\n".join(filter(None, lines)),
             cause=FAULT if fault else "",
             origin=result.origin,

@@ -61,6 +61,7 @@ def serving(
     Raises:
         EngineError: where the server ends or does not answer in time, with the last lines that it printed.
     """
+    __tracebackhide__ = True  # the error says what happened
     port, owner = _free_port(), os.getpid()
     url = f"http://127.0.0.1:{port}"
     with tempfile.TemporaryDirectory() as logs:
@@ -85,6 +86,7 @@ def serving(
 
 
 def _wait_for(client: Client, path: str, watcher: subprocess.Popen[bytes], timeout: float, log: Path) -> None:
+    __tracebackhide__ = True
     deadline, last = time.monotonic() + timeout, ""
     while True:
         code = watcher.poll()

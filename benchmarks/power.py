@@ -2,11 +2,11 @@
 
     python benchmarks/power.py [--targets 60] [--mutants 17] [--seed 39] [--cpu 60] [--table] [--smoke]
 
-Of `fixtures/targets` so many are drawn of all five kinds, by a seed. The checks of each run once at quick effort, and
-lines of libraries that they execute are recorded. A mutant changes one of these lines (`power_operators.py`), in a fork
-(`power_trial.py`). It counts if it changes a value in one of 200 random streams (`power_streams.py`), and not every one
-into an error. It is found if a check fails that passes without it; the checks that execute the line run in a random
-order, until the first fails, and those that compare with a reference last.
+Of `fixtures/targets` so many are drawn of all five kinds, by a seed; those that the results name stay drawn. The checks
+of each run once at quick effort, and lines of libraries that they execute are recorded. A mutant changes one of these
+lines (`power_operators.py`), in a fork (`power_trial.py`). It counts if it changes a value in one of 200 random streams
+(`power_streams.py`), and not every one into an error. It is found if a check fails that passes without it; the checks
+that execute the line run in a random order, until the first fails, and those that compare with a reference last.
 
 Outcomes are added to a file of JSON lines; a target that is in it goes on behind its last mutant. `--cpu` is the time
 in CPU seconds after which a target gets no further mutant.
@@ -17,14 +17,15 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import multiprocessing
 import os
 import random
-import subprocess
 import sys
 import tempfile
 import time
 import warnings
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,12 @@ os.environ |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
 sys.path[:0] = [str(Path(__file__).parent), str(ROOT), str(TARGETS)]
 
 RESULTS = Path(__file__).with_name("power_results.jsonl")
+JUDGED = Path(__file__).with_name("power_judged.jsonl")
+"""Of counted mutants that were not found, or by the reference alone: what it takes to find them, judged by hand.
+
+``reference``: code that is as consistent as the right one; ``known``: the same, and the check with the reference is a
+known failure of the target, which passes over any other number; ``gap``: a property could show it.
+"""
 STREAMS = 200
 SHARES = {"metric": 0.4, "wrapper": 0.15, "decoder": 0.15, "scorer": 0.15, "loop": 0.15}
 OURS = ("evalcheck_fixes",)
@@ -57,15 +64,19 @@ def ready() -> dict[str, Any]:
     return found
 
 
-def chosen(targets: dict[str, Any], count: int, seed: int) -> list[str]:
-    """The targets, one kind after the other in turn: what is known early is about all."""
+def chosen(targets: dict[str, Any], count: int, seed: int, begun: Sequence[str] = ()) -> list[str]:
+    """The targets, one kind after the other in turn: what is known early is about all.
+
+    Those that are begun were drawn from an earlier list: they count, and come last.
+    """
     turns = []
     for kind, share in SHARES.items():
         names = sorted(name for name, target in targets.items() if target.kind == kind)
         random.Random(f"{seed} {kind}").shuffle(names)
         number = max(1, round(share * count))
-        turns += [(at / number, kind, name) for at, name in enumerate(names[:number])]
-    return [name for _, _, name in sorted(turns)][: max(count, len(SHARES))]
+        names.sort(key=lambda name: name not in begun)
+        turns += [(name in begun, at / number, kind, name) for at, name in enumerate(names[:number])]
+    return [name for *_, name in sorted(turns)][: max(count, len(SHARES))]
 
 
 def try_target(name: str, asked: argparse.Namespace) -> None:
@@ -104,15 +115,18 @@ def try_target(name: str, asked: argparse.Namespace) -> None:
 
 
 def _try_all(names: list[str], asked: argparse.Namespace) -> None:
-    """Try the mutants of targets, each in a process of its own, which imports its libraries."""
+    """Try the mutants of targets, each in a fork of this process, which has imported what all of them import."""
+    import torch  # noqa: F401
+
     for name in names:
         known = [one for one in results(asked.results) if one["target"] == name and one["seed"] == asked.seed]
         if sum(one["outcome"] not in ("begun", "not compiled") for one in known) >= asked.mutants:
             continue
         started = time.monotonic()
-        options = [f"--{option}={getattr(asked, option)}" for option in ("mutants", "seed", "cpu", "results")]
-        code = subprocess.run([sys.executable, __file__, f"--one={name}", *options], cwd=ROOT, check=False).returncode
-        print(f"{name}: {code}, {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
+        child = multiprocessing.get_context("fork").Process(target=try_target, args=(name, asked))
+        child.start()
+        child.join()
+        print(f"{name}: {child.exitcode}, {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
 
 
 def results(path: Path) -> list[dict[str, Any]]:
@@ -127,6 +141,23 @@ def _share(mutants: list[dict[str, Any]], referenced: set[str]) -> str:
     both = sum(one["outcome"] != "survived" for one in own)
     parts = [f"{len(counted)}", f"{alone / len(counted):.0%}" if counted else "-"]
     return " | ".join([*parts, f"{len(own)}", f"{both / len(own):.0%}" if own else "-"])
+
+
+def _key(mutant: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(mutant.get(name) for name in ("target", "line", "operator", "before", "after"))
+
+
+def _findable(mutants: list[dict[str, Any]], referenced: set[str]) -> None:
+    """Print the shares of mutants that a property could show: those that nobody has judged are among them."""
+    judged = {_key(one): one["needs"] for one in results(JUDGED)}
+    counted = [one for one in mutants if one["outcome"] in COUNTED]
+    needs = Counter(judged.get(_key(one), "not judged") for one in counted if one["outcome"] != "found")
+    alone = [one for one in counted if judged.get(_key(one)) not in ("reference", "known")]
+    found = sum(one["outcome"] == "found" for one in alone)
+    print(f"\nnot found without a reference, by what it takes: {', '.join(f'{n} {name}' for name, n in needs.items())}")
+    print(f"findable without a reference: {len(alone)}, found {found / max(1, len(alone)):.0%}")
+    hidden = {one["target"] for one in results(JUDGED) if one["needs"] == "known"}
+    print(f"where the check with the reference is no known failure: {_share(counted, referenced - hidden)}")
 
 
 def table(found: list[dict[str, Any]]) -> None:
@@ -151,6 +182,7 @@ def table(found: list[dict[str, Any]]) -> None:
         print(f"| {kind} | {_share([one for one in mutants if one['kind'] == kind], referenced)} |")
     for operator in OPERATORS:
         print(f"| {operator} | {_share([one for one in mutants if one['operator'] == operator], referenced)} |")
+    _findable(mutants, referenced)
     tried = Counter(code for one in mutants for code in one.get("tried", ()))
     red = Counter(one["by"] for one in mutants if "by" in one)
     print("\n| property | tried | failed first |\n| --- | --- | --- |")
@@ -167,7 +199,6 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--table", action="store_true", help="print what is known, try nothing")
     parser.add_argument("--smoke", action="store_true", help="a run of seconds, to check that this works")
-    parser.add_argument("--one", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.smoke:
         with tempfile.TemporaryDirectory() as folder:
@@ -175,11 +206,9 @@ def main() -> None:
             _try_all([*SMOKE], asked)
             table(results(asked.results))
         return
-    if asked.one:
-        try_target(asked.one, asked)
-        return
     if not asked.table:
-        _try_all(chosen(ready(), asked.targets, asked.seed), asked)
+        begun = [one["target"] for one in results(asked.results) if one["seed"] == asked.seed]
+        _try_all(chosen(ready(), asked.targets, asked.seed, begun), asked)
     table(results(asked.results))
 
 

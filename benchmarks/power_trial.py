@@ -41,7 +41,7 @@ NOT_MUTATED = (
 """Packages that this one and Python's own use, too."""
 MOST_CALLS = 30
 """Calls of a function in one check that are recorded."""
-STREAM_SECONDS = 3.0
+STREAM_SECONDS = 1.5
 """CPU seconds of the random streams of a mutant; of a slow target, fewer streams than asked for are tried."""
 REPEATED = 10
 """Streams that are used twice without a mutant: one whose values differ then is left out."""
@@ -62,8 +62,11 @@ class Seen:
     roots: dict[str, bool] = field(default_factory=dict)
 
     @contextmanager
-    def recorded(self) -> Iterator[dict[tuple[str, Key], set[int]]]:
-        """Record this block; what is yielded are the lines of this block alone."""
+    def recorded(self, of_checks: bool = True) -> Iterator[dict[tuple[str, Key], set[int]]]:
+        """Record this block; what is yielded are the lines of this block alone.
+
+        Only lines of checks are mutated.
+        """
         before, self.lines = self.lines, defaultdict(set)
         self.calls.clear()
         sys.settrace(self._call)
@@ -71,7 +74,7 @@ class Seen:
             yield self.lines
         finally:
             sys.settrace(None)
-            for place, lines in self.lines.items():
+            for place, lines in self.lines.items() if of_checks else ():
                 before[place] |= lines
             self.lines = before
 
@@ -103,7 +106,7 @@ class Seen:
     def _look(self, place: tuple[str, Key], frame: Any) -> None:
         kinds = self.kinds.setdefault(place, defaultdict(set))
         for name, value in frame.f_locals.items():
-            dtype = str(getattr(value, "dtype", ""))
+            dtype = "" if isinstance(value, type) else str(getattr(value, "dtype", ""))
             if dtype and hasattr(value, "shape") and len(value.shape):
                 kinds[name].add("rows" if value.shape[0] > 1 else "one row")
                 kinds[name].add("mask" if "bool" in dtype else "floats" if "float" in dtype else "integers")
@@ -229,12 +232,13 @@ class Trial:
         started = time.process_time()
         for stream in streams(self.plain, 2, seed):
             values(self.plain, stream)  # libraries are imported where they are first used
-        self.streams: list[tuple[Stream, list[Any]]] = []
+        self.streams: list[tuple[Stream, list[Any], dict[tuple[str, Key], set[int]]]] = []
         before = time.process_time()
         for stream in streams(self.plain, count, seed):
-            expected = values(self.plain, stream)
+            with self.seen.recorded(of_checks=False) as lines:
+                expected = values(self.plain, stream)
             if len(self.streams) >= REPEATED or not differ(target, expected, values(self.plain, stream)):
-                self.streams.append((stream, expected))
+                self.streams.append((stream, expected, lines))
             if time.process_time() - before > STREAM_SECONDS:
                 break
         self.checks: dict[str, dict[tuple[str, Key], set[int]]] = {}
@@ -301,17 +305,28 @@ class Trial:
         order = [code for code, lines in self.checks.items() if always or place.line in lines.get(function, ())]
         dice.shuffle(order)
         order.sort(key=lambda code: code in self.of_reference)
-        told = _in_fork(lambda tell: self._judge(place, changed, order, tell), most)
+        # A stream that does not execute the line has the values that it had.
+        reached = [each[:2] for each in self.streams if always or place.line in each[2].get(function, ())]
+        if not reached:
+            return {**about, "reach": len(order), "streams": 0, "outcome": "equivalent"}
+        told = _in_fork(lambda tell: self._judge(place, changed, reached, order, tell), most)
         return {**about, "reach": len(order), **told}
 
-    def _judge(self, place: Place, changed: dict[Key, Any], order: list[str], tell: Callable[..., None]) -> None:
+    def _judge(
+        self,
+        place: Place,
+        changed: dict[Key, Any],
+        reached: list[tuple[Stream, list[Any]]],
+        order: list[str],
+        tell: Callable[..., None],
+    ) -> None:
         vars(builtins).update(HELPERS)
         try:
             replace_code(self.library.functions, place.file, changed)
         except ValueError:
             return tell(outcome="not compiled")
         used = differs = raised = 0
-        for stream, expected in self.streams:
+        for stream, expected in reached:
             used += 1
             actual = values(self.plain, stream)
             if differ(self.target, actual, expected):

@@ -94,6 +94,7 @@ class MeanError:
 
     @unchanged
     def update(self, predictions, targets):
+        kind = type(predictions)  # a class has a shape without a length, at which a trace must not raise
         self.total += (predictions - targets).abs().sum().double()
         self.count += len(targets)
 
@@ -161,3 +162,8 @@ def test_targets_are_drawn_of_every_kind_and_by_the_seed() -> None:
     assert first == again != other
     assert len(first) == 20
     assert {name.split("_")[0] for name in first[:6]} == set(power.SHARES)
+
+    begun = other[:3]
+    kept = power.chosen(targets, 20, 1, begun)
+    assert set(kept[-3:]) == set(begun)
+    assert len(kept) == len(set(kept)) == 20

@@ -349,6 +349,35 @@ def is_no_score(value: Any) -> bool:
     return isinstance(value, float) and math.isnan(value)
 
 
+def numbers_of(value: Any, name: str = "") -> dict[str, float]:
+    """Return the numbers of a value by name, where it is a mapping or a tuple; lists and arrays are left out.
+
+    >>> numbers_of({"map": 0.5, "classes": [1, 2], "rouge": (0.25, 0.75)})
+    {'map': 0.5, 'rouge[0]': 0.25, 'rouge[1]': 0.75}
+    """
+    value = plain(value)
+    if isinstance(value, Mapping):
+        parts = [numbers_of(each, f"{name}[{key!r}]" if name else str(key)) for key, each in value.items()]
+    elif isinstance(value, tuple):
+        parts = [numbers_of(each, f"{name}[{place}]") for place, each in enumerate(value)]
+    else:
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        return {name: float(value)} if is_number and name else {}
+    return {key: number for part in parts for key, number in part.items()}
+
+
+def constant_numbers(values: Sequence[Any]) -> dict[str, float]:
+    """Return the numbers that are the same in all values that are no error; none where all are."""
+    parts = [numbers_of(value) for value in values if not isinstance(value, Raised)]
+    first, *others = parts or [{}]
+    same = {name: number for name, number in first.items() if all(_is_same(number, each.get(name)) for each in others)}
+    return same if len(same) < len(first) else {}
+
+
+def _is_same(number: float, other: float | None) -> bool:
+    return other is not None and (number == other or (math.isnan(number) and math.isnan(other)))
+
+
 def show(value: Any) -> str:
     """A result on one line, short enough for a screen."""
     value = plain(value)

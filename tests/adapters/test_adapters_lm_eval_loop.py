@@ -126,6 +126,40 @@ def test_a_language_model_that_mixes_the_requests_of_a_batch_is_found(attributes
         assert cell.reason == "evaluate() has no option 'batch_size'"
 
 
+def test_several_tasks_in_one_evaluation_are_several_evaluators():
+    loop, sets = (
+        adapters.record("loop", hflm()),
+        {"first": LoopData(ROWS, documents), "second": LoopData(ROWS[:1], documents)},
+    )
+    found = loop.evaluators(sets, order=("second", "first"), batch_size=4)
+    assert [*found] == ["second", "first"]
+    alone = {name: loop.evaluate(data, batch_size=1) for name, data in sets.items()}
+    for name, result in found.items():
+        assert result.numbers == pytest.approx(alone[name].numbers)
+        assert [place for place, _ in result.records] == [place for place, _ in alone[name].records]
+
+
+@pytest.mark.parametrize(("mixed", "outcome"), [(True, "failed"), (False, "passed")])
+def test_a_language_model_that_mixes_the_requests_of_two_tasks_is_found(mixed, outcome):
+    # Its batches are those of one task, whatever its batch size: no batch size shows the fault.
+    def lm():
+        made, plain = language_model(), language_model().loglikelihood
+
+        def loglikelihood(requests):
+            found = plain(requests)
+            several = len({request.task_name for request in requests}) > 1
+            return found[::-1] if mixed and several else found
+
+        made.loglikelihood = loglikelihood
+        return made
+
+    rows = st.tuples(st.sampled_from(LETTERS), st.text("abc", min_size=1, max_size=4))
+    inputs = es.samples(rows, name="questions", collate=documents)
+    report = ec.run(ec.loop(inputs=inputs)(lm), "cpu", select="EC501,EC502,EC503,EC504", effort="quick")
+    assert report.cells[-1].outcome == outcome, report.cells[-1].reason
+    assert {cell.outcome for cell in report.cells[:-1]} <= {"passed", "not applicable"}
+
+
 def test_a_model_that_does_not_implement_the_task_is_not_tried():
     lm = language_model()
     lm.loglikelihood = lm.loglikelihood_rolling

@@ -185,6 +185,12 @@ class Run:
         with _quietly():
             return evaluated(model, self._task(documents, {}), **options)
 
+    def together_with_model(self, model: Any, documents: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+        """The results of one evaluation of several tasks, each with documents of its own, by their names."""
+        with _quietly():
+            output = evaluated(model, *(self._task(own, {"task": name}) for name, own in documents.items()))
+        return {name: {part: {name: output[part][name]} for part in ("results", "samples")} for name in documents}
+
     def _evaluate(
         self,
         responses: Any,
@@ -271,20 +277,20 @@ def task_with_data(kind: Any, config: Mapping[str, Any], splits: Any) -> Any:
     return InMemory(config=dict(config))
 
 
-def evaluated(model: Any, task: Any, samples: Sequence[int] | None = None, **options: Any) -> Any:
-    """Return what ``simple_evaluate`` gives for one task, without seeds and without a look at the machine."""
+def evaluated(model: Any, *tasks: Any, samples: Sequence[int] | None = None, **options: Any) -> Any:
+    """Return what ``simple_evaluate`` gives for these tasks, without seeds and without a look at the machine."""
     import lm_eval
 
     if samples is not None:
-        options["samples"] = {task.config.task or "task": list(samples)}
+        options["samples"] = {task.config.task or "task": list(samples) for task in tasks}
     # With seeds, a score that is random would be the same every time.
     seeds = dict.fromkeys(("random_seed", "numpy_random_seed", "torch_random_seed"))
     machine = patch("torch.utils.collect_env.get_pretty_env_info", str)  # it starts a dozen programs
     with machine, patch("lm_eval.evaluator.get_git_commit_hash", _commit):
         return lm_eval.simple_evaluate(
             model=model,
-            tasks=[task],
-            task_manager=_tasks(task.config.task),
+            tasks=[*tasks],
+            task_manager=_tasks(*(task.config.task for task in tasks)),
             **{"bootstrap_iters": 0, **seeds, **options},
         )
 
@@ -298,13 +304,14 @@ def _commit() -> str | None:
 
 
 @cache
-def _tasks(name: Any) -> Any:
+def _tasks(*names: Any) -> Any:
     """An index of all tasks by name that has none, or the one that some releases look up to print its file."""
     from lm_eval import tasks
 
     manager = tasks.TaskManager(include_defaults=False)
     if isinstance(index := getattr(manager, "_task_index", None), dict):
-        index.setdefault(name, {"type": "task", "yaml_path": str(Path(tasks.__file__).with_name("drawn.yaml"))})
+        for name in names:
+            index.setdefault(name, {"type": "task", "yaml_path": str(Path(tasks.__file__).with_name("drawn.yaml"))})
     return manager
 
 

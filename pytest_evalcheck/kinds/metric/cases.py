@@ -77,6 +77,18 @@ class Stream(Batched):
 
 
 @dataclass(frozen=True, kw_only=True)
+class FineStream(Stream):
+    """A stream. The numbers of some are no multiples of 1/8, so that half precision holds few of their sums."""
+
+    @classmethod
+    def first_plans(cls, inputs: SampleStrategy, n: int) -> Plans:
+        """The streams of `Stream`, and three of numbers with many digits: one sum may be nearly a short number."""
+        plan = [[0], [*range(1, n + 3)]]
+        fine = [inputs.bulk(Bulk(seed=seed, rows=n + 3)) for seed in range(3)] if inputs.bulk else []
+        return [*super().first_plans(inputs, n), *(([*rows], plan) for rows in fine)]
+
+
+@dataclass(frozen=True, kw_only=True)
 class ConventionStream(ConventionCase, Stream):
     """A stream in batches, and the number of the convention with which a case begins."""
 

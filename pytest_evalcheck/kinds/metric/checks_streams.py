@@ -23,6 +23,7 @@ from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.common.process_ranks import RankError
 from pytest_evalcheck.kinds.metric.cases import (
     EmptyBatches,
+    FineStream,
     FirstBatch,
     Ignored,
     NonFinite,
@@ -40,7 +41,7 @@ from pytest_evalcheck.kinds.metric.subject import MetricSubject
     conditions=("a last batch of one", "batches of one", "uneven batches", "a constant stream"),
     after=("EC214",),
 )
-def splitting_a_stream_does_not_change_the_value(metric: MetricSubject, case: Stream) -> None:
+def splitting_a_stream_does_not_change_the_value(metric: MetricSubject, case: FineStream) -> None:
     """The value does not depend on how the stream is split into batches.
 
     Why: with another batch size, or a short last batch, the same model would get another score.

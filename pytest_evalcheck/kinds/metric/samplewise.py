@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pytest_evalcheck.expectations.comparison import Raised, only_scalars, plain
+from pytest_evalcheck.expectations.comparison import constant_numbers, numbers_of, only_scalars, plain
 from pytest_evalcheck.kinds.common.calling import attempt
 from pytest_evalcheck.kinds.common.case import fixed_up_to
 from pytest_evalcheck.kinds.common.subject import Rows
@@ -81,45 +81,16 @@ def constant_entries(metric: MetricSubject, values: Sequence[Any]) -> dict[str, 
     One that is always -1 or NaN says that there is no value. It is returned where a metric of the same class that is
     built without arguments has one.
     """
-    if not _constant(values):
+    if not constant_numbers(values):
         return {}
     streams = list(_streams(metric))
-    found = _constant([*values, *map(metric.scored, streams)])
+    found = constant_numbers([*values, *map(metric.scored, streams)])
     absent = {name for name, number in found.items() if math.isnan(number) or number == -1}
     if absent:
         usual = [attempt("a metric without arguments", _usual_value, metric, rows) for rows in streams]
-        known = set().union(*map(numbers_of, usual)) - _constant(usual).keys()
+        known = set().union(*map(numbers_of, usual)) - constant_numbers(usual).keys()
         absent -= known
     return {name: number for name, number in found.items() if name not in absent}
-
-
-def numbers_of(value: Any, name: str = "") -> dict[str, float]:
-    """Return the numbers of a value by name, where it is a mapping or a tuple; lists and arrays are left out.
-
-    >>> numbers_of({"map": 0.5, "classes": [1, 2], "rouge": (0.25, 0.75)})
-    {'map': 0.5, 'rouge[0]': 0.25, 'rouge[1]': 0.75}
-    """
-    value = plain(value)
-    if isinstance(value, Mapping):
-        parts = [numbers_of(each, f"{name}[{key!r}]" if name else str(key)) for key, each in value.items()]
-    elif isinstance(value, tuple):
-        parts = [numbers_of(each, f"{name}[{place}]") for place, each in enumerate(value)]
-    else:
-        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        return {name: float(value)} if is_number and name else {}
-    return {key: number for part in parts for key, number in part.items()}
-
-
-def _constant(values: Sequence[Any]) -> dict[str, float]:
-    """Return the numbers that are the same in all values that are no error; none where all are."""
-    parts = [numbers_of(value) for value in values if not isinstance(value, Raised)]
-    first, *others = parts or [{}]
-    same = {name: number for name, number in first.items() if all(_is_same(number, each.get(name)) for each in others)}
-    return same if len(same) < len(first) else {}
-
-
-def _is_same(number: float, other: float | None) -> bool:
-    return other is not None and (number == other or (math.isnan(number) and math.isnan(other)))
 
 
 def _streams(metric: MetricSubject) -> Iterator[Rows]:

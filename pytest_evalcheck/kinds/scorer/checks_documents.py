@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from pytest_evalcheck.expectations.comparison import EXACT, Raised, difference, show
+from pytest_evalcheck.expectations.comparison import EXACT, Raised, constant_numbers, difference, show
 from pytest_evalcheck.expectations.failures import compared, expect, inconclusive, refused
 from pytest_evalcheck.expectations.ids import slug
 from pytest_evalcheck.guard import Snapshot
-from pytest_evalcheck.kinds.common.case import RightAndWrong
+from pytest_evalcheck.kinds.common.case import RightAndWrong, fixed_up_to
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.scorer.cases import Documents, MalformedResponse, SingleDocument
 from pytest_evalcheck.kinds.scorer.subject import ScorerSubject
@@ -110,6 +110,8 @@ def score_is_independent_of_other_documents(scorer: ScorerSubject, case: SingleD
 def a_wrong_response_gets_a_different_score(scorer: ScorerSubject, case: RightAndWrong) -> None:
     """Control: the scorer distinguishes a right response from a wrong one.
 
+    A number of a score of several parts is not 0 for all right responses and for all others, where others move.
+
     Where the samples name no `wrong` response, some lists of different samples must have different scores. Where all of
     them have the same, the check is not applicable: an honest scorer may give 0 for whatever is drawn.
 
@@ -142,6 +144,26 @@ def a_wrong_response_gets_a_different_score(scorer: ScorerSubject, case: RightAn
         beside=wrong,
         detail=f"both      {show(right)}",
     )
+    _require_numbers_that_move(scorer, right, wrong)
+
+
+def _require_numbers_that_move(scorer: ScorerSubject, right: Any, wrong: Any) -> None:
+    """Fail where a number of the scores is 0 for all samples that were tried, right responses included."""
+    lists = [right, wrong, scorer.scores(fixed_up_to(scorer.inputs, _MANY))]
+    scores = [score for each in lists if not isinstance(each, Raised) for score in each]
+    dead = [name for name, number in constant_numbers(scores).items() if number == 0]
+    expect(right).holds(
+        not dead,
+        about="a number of the scores is 0 for all samples that were tried, and others are not",
+        id=f"always-zero-{slug(' '.join(dead))}",
+        form="different",
+        beside=wrong,
+        detail=f"always 0  {', '.join(dead)}\nright     {show(right)}\nwrong     {show(wrong)}",
+    )
+
+
+_MANY = 8
+"""Samples that are scored beside right and wrong ones."""
 
 
 @check("EC410", needs=("reference",), conditions=("one document", "several documents"), after=("EC401", "EC407"))

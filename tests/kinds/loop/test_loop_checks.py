@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import itertools
 import warnings
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
 
 import pytest_evalcheck as ec
 from fixtures.gallery.loops_correct import OrdinaryLoader, Recorded, Rows, Trained
 from pytest_evalcheck import strategies as es
 from pytest_evalcheck.expectations.comparison import Tolerance
 from pytest_evalcheck.expectations.failures import ComparisonStats, counting
+from pytest_evalcheck.kinds.common.process_ranks import on_processes
+from pytest_evalcheck.kinds.loop import checks_samples
 from pytest_evalcheck.kinds.loop.cases import MODES, DuringTraining
 from pytest_evalcheck.kinds.loop.checks_state import evaluating_leaves_training_as_it_was
 from pytest_evalcheck.kinds.loop.subject import LoopSubject
@@ -300,3 +304,29 @@ def test_evaluators_of_one_run_give_what_each_gives_alone(problem: str, outcome:
 
     found = cell(record, "EC504")
     assert found.outcome == outcome, found.reason
+
+
+def test_a_collective_for_each_batch_hangs_where_ranks_have_unequal_numbers_of_batches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(checks_samples, "on_processes", partial(on_processes, seconds=3))
+
+    def summed(data: ec.LoopData, batch_size: int, each: bool) -> dict[str, float]:
+        total = torch.zeros(2, dtype=torch.float64)
+        for batch in data.loader(batch_size):
+            own = torch.tensor([float(batch["x"].sum()), len(batch["labels"])], dtype=torch.float64)
+            if each and dist.is_initialized():
+                dist.all_reduce(own)
+            total += own
+        if not each and dist.is_initialized():
+            dist.all_reduce(total)
+        return {"mean": (total[0] / total[1]).item()}
+
+    def over_processes(each: bool) -> ec.Cell:
+        return cell(lambda: ec.Loop(evaluate=lambda data, batch_size=2: summed(data, batch_size, each)), "EC511")
+
+    hung = over_processes(each=True)
+    assert hung.outcome == "failed"
+    assert hung.failure is not None
+    assert "did not end within 3 seconds" in hung.failure.actual
+    assert over_processes(each=False).outcome == "passed"

@@ -11,6 +11,7 @@ that passed does not pass any more.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import re
 import statistics
@@ -20,7 +21,7 @@ import tempfile
 import textwrap
 import zipfile
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -28,6 +29,7 @@ sys.path.insert(0, str(ROOT))
 
 from pytest_evalcheck import upstream  # noqa: E402
 from pytest_evalcheck.fixes.patches import applying  # noqa: E402
+from pytest_evalcheck.fixes.patches.editing import PatchError  # noqa: E402
 from pytest_evalcheck.fixes.patches.patch import Library, Patch  # noqa: E402
 
 TARGETS = ROOT / "fixtures" / "targets"
@@ -46,11 +48,16 @@ def sweep_cells(
     ids: Iterable[str], codes: list[str], workers: int, *, patched: bool = False, python: str = sys.executable
 ) -> dict[tuple[str, str, str], dict[str, str]]:
     """Run checks of those targets of sweeps that name one of these entries, on the CPU."""
-    find = [sys.executable, "-W", "ignore", str(Path(__file__).parent / "patches_cost.py"), "--targets", *ids]
-    listed = subprocess.run(find, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    listed = _sweep_targets(tuple(ids))
     options = ["--evalcheck-device=cpu", *(["--evalcheck-select", ",".join(codes)] if codes else []), "-m", "sweep"]
     options += ["--evalcheck-patched"] if patched else []
     return _cells(python, workers, [*options, *listed]) if listed else {}
+
+
+@functools.cache
+def _sweep_targets(ids: tuple[str, ...]) -> list[str]:
+    find = [sys.executable, "-W", "ignore", str(Path(__file__).parent / "patches_cost.py"), "--targets", *ids]
+    return subprocess.run(find, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
 
 
 def _cells(python: str, workers: int, options: list[str]) -> dict[tuple[str, str, str], dict[str, str]]:
@@ -71,15 +78,34 @@ def _cells(python: str, workers: int, options: list[str]) -> dict[tuple[str, str
 def files_about(ids: Iterable[str], names: str) -> list[Path]:
     """Find the files of targets that show one of these entries, themselves or by a module that they share."""
     needles = {f'"{name}"' for name in ids}
-    shared = {
-        path.stem for path in TARGETS.glob("_*.py") if any(one in path.read_text(encoding="utf-8") for one in needles)
-    }
+    modules = {path.stem: path.read_text(encoding="utf-8") for path in TARGETS.glob("_*.py")}
+    shared = {name for name, text in modules.items() if any(one in text for one in needles)}
+    while more := {
+        name
+        for name, text in modules.items()
+        if name not in shared and any(re.search(rf"\b{one}\b", text) for one in shared)
+    }:
+        shared |= more
     found = []
     for path in sorted(TARGETS.glob(names)):
         text = path.read_text(encoding="utf-8")
         if any(one in text for one in needles) or any(re.search(rf"\b{one}\b", text) for one in shared):
             found.append(path)
     return found
+
+
+def chosen_libraries(parser: argparse.ArgumentParser, given: argparse.Namespace) -> Sequence[Library]:
+    """Return the libraries that the arguments name, or all.
+
+    A library without patches is an error, and an id of ``--only`` that none of them has.
+    """
+    try:
+        chosen = [applying.load(name) for name in given.library] or applying.all_libraries()
+    except PatchError as error:
+        parser.error(str(error))
+    if unknown := {*getattr(given, "only", ())} - {patch.id for library in chosen for patch in library.patches}:
+        parser.error(f"no patch of these libraries has the id {', '.join(sorted(unknown))}")
+    return chosen
 
 
 def lines_of(patch: Patch) -> int:
@@ -166,9 +192,8 @@ def main() -> int:
         return 0
     if given.smoke:
         given.library, given.files = ["monai"], "evalcheck_monai.py"
-    libraries = [applying.load(name) for name in given.library] or applying.all_libraries()
     bad = 0
-    for library in libraries:
+    for library in chosen_libraries(parser, given):
         if not library.patches or (why := applying.why_not_tested(library)):
             print(f"{library.name}: not run: {why if library.patches else 'it has no patch'}")
             continue

@@ -25,7 +25,7 @@ ROOT = Path(__file__).parent.parent
 TARGETS = ROOT / "fixtures" / "targets"
 sys.path[:0] = [str(ROOT), str(TARGETS)]
 
-from benchmarks.patches_sdist import chosen_libraries  # noqa: E402
+from benchmarks.patches import chosen_libraries, files_about  # noqa: E402
 from pytest_evalcheck import Target  # noqa: E402
 from pytest_evalcheck.engine.factory import TargetFactory  # noqa: E402
 from pytest_evalcheck.expectations.comparison import Raised  # noqa: E402
@@ -50,8 +50,8 @@ def faults_of(target: Target) -> set[str]:
 
 
 def targets(ids: set[str]) -> Iterator[Target]:
-    """Import the files that name one of these ids, and give their targets; a file that lacks a package has none."""
-    for path in sorted(TARGETS.glob("evalcheck_*.py")):
+    """Import the files about these ids, and give the targets that name one; a file that lacks a package has none."""
+    for path in files_about(ids, "evalcheck_*.py"):
         try:
             module = importlib.import_module(path.stem)
         except ImportError:

@@ -22,7 +22,7 @@ import tarfile
 import tempfile
 import warnings
 import zipfile
-from collections.abc import Sequence
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
@@ -31,6 +31,7 @@ os.environ.setdefault("KERAS_BACKEND", "torch")
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.patches import chosen_libraries  # noqa: E402
 from pytest_evalcheck.fixes.patches import applying  # noqa: E402
 from pytest_evalcheck.fixes.patches.patch import Library  # noqa: E402
 
@@ -60,6 +61,22 @@ def unpacked(library: Library, folder: Path) -> tuple[Path, str]:
     with zipfile.ZipFile(next(folder.glob("*.whl"))) as wheel:
         wheel.extractall(folder / "wheel" / library.source)
     return folder / "wheel", "wheel: no source distribution that can be imported"
+
+
+def import_requirements(source: Path, packages: set[str]) -> None:
+    """Import what these packages import, and not the packages: every fork has it, and imports them from the source."""
+    code = (
+        f"import sys, importlib, warnings; warnings.simplefilter('ignore'); sys.path.insert(0, {str(source)!r})\n"
+        f"for name in {sorted(packages)}: importlib.import_module(name)\n"
+        "print(*sys.modules)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    for name in (found.stdout.splitlines() or [""])[-1].split():
+        if name.partition(".")[0] not in packages and name not in sys.modules:
+            with suppress(Exception):  # the tests show what cannot be imported
+                importlib.import_module(name)
+    for name in [name for name in sys.modules if name.partition(".")[0] in packages]:
+        del sys.modules[name]
 
 
 def error_of(test: Path, source: Path, packages: set[str]) -> str:
@@ -103,6 +120,7 @@ def prove(library: Library, root: Path, only: list[str]) -> tuple[int, int]:
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "pytest_evalcheck", "fixes", library.name, "--write", folder]
         subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+        import_requirements(source, packages)
         good = bad = 0
         for patch in (one for one in library.patches if not only or one.id in only):
             made = Path(folder) / f"{patch.id}.diff"
@@ -118,14 +136,6 @@ def prove(library: Library, root: Path, only: list[str]) -> tuple[int, int]:
             says = "; ".join(found) or f"red before ({red[:60]}), green after"
             print(f"  {'proved' if not found else 'FAILED'}  {patch.id}: {says}", flush=True)
     return good, bad
-
-
-def chosen_libraries(parser: argparse.ArgumentParser, given: argparse.Namespace) -> Sequence[Library]:
-    """Return the libraries that the arguments name, or all; an id of ``--only`` that none of them has is an error."""
-    chosen = [applying.load(name) for name in given.library] or applying.all_libraries()
-    if unknown := {*given.only} - {patch.id for library in chosen for patch in library.patches}:
-        parser.error(f"no patch of these libraries has the id {', '.join(sorted(unknown))}")
-    return chosen
 
 
 def main() -> int:

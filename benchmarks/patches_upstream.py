@@ -25,6 +25,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.patches import chosen_libraries  # noqa: E402
 from pytest_evalcheck.fixes.patches import applying  # noqa: E402
 from pytest_evalcheck.fixes.patches.patch import Library, Patch  # noqa: E402
 
@@ -126,7 +127,7 @@ def main() -> int:
     if not given.folder.is_dir():
         parser.error(f"{given.folder} is not a folder of source distributions")
     worse = 0
-    for library in [applying.load(name) for name in given.library] or applying.all_libraries():
+    for library in chosen_libraries(parser, given):
         own = re.compile(rf"{re.sub(r'[-_.]+', '[-_.]', library.name)}(-\d.*)?", re.IGNORECASE)
         roots = [path.resolve() for path in sorted(given.folder.iterdir()) if own.fullmatch(path.name)]
         if given.library and not roots:

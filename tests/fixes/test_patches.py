@@ -143,7 +143,12 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("arguments", "text"),
         [
-            (("torchmetric",), "no patches of 'torchmetric' are known.*did you mean 'torchmetrics'"),
+            (
+                ("torchmetric",),
+                "no patches of 'torchmetric' are known.*, pytorch-ignite, .*did you mean 'torchmetrics'",
+            ),
+            ((None,), "no patches of None are known"),
+            (("torchmetrics", [3]), "no patch of torchmetrics mends 3"),
             (("torchmetrics", [CACHE + "s"]), f"mends '{CACHE}s'; did you mean '{CACHE}'"),
             (("torchmetrics", CACHE), "is a text; expected a list of ids"),
         ],
@@ -183,6 +188,28 @@ class TestRefusals:
             match=r"Metric.merge_state was replaced by other code, .*test_patches.*\(.*test_patches.py:\d+\)",
         ):
             patched("torchmetrics", only=["torchmetrics-merge-state-keeps-the-cached-value"])
+
+    def test_a_function_that_somebody_else_replaced_while_it_was_patched(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        from torchmetrics.metric import Metric
+
+        merging = "torchmetrics-merge-state-keeps-the-cached-value"
+        own, code = Metric.merge_state, Metric.merge_state.__code__
+        with patched("torchmetrics", only=[merging]):
+            monkeypatch.setattr(Metric, "merge_state", lambda self, other: None)
+            with pytest.raises(PatchError, match=r"merge_state was replaced by other code, .*test_patches.py:\d+\)"):
+                patched("torchmetrics", only=[merging])
+            assert own.__code__ is not code
+        assert own.__code__ is code
+
+    def test_a_source_that_is_not_available(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.setattr(importlib.import_module("torchmetrics.metric"), "__loader__", None)
+        text = "the source of torchmetrics.metric is not available, so that no patch can edit it"
+        with pytest.raises(PatchError, match=f"the patch {CACHE} cannot be applied: {text}"):
+            patched("torchmetrics", only=[CACHE])
+        assert main(["fixes", "torchmetrics", "--write", str(tmp_path)]) == 1
+        assert f"no diff of {CACHE}: {text}" in capsys.readouterr().err
 
     def test_what_was_applied_is_undone_where_a_later_patch_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
         from torchmetrics.metric import Metric
@@ -261,6 +288,7 @@ class TestPullRequests:
         errors = capsys.readouterr().err
         assert "did you mean 'torchmetrics'" in errors
         assert "--write needs a library" in errors
+        assert "file is a file; expected a folder for the diffs" in errors
 
 
 TARGET = """

@@ -128,6 +128,7 @@ class Patched:
     def _apply(self, patch: Patch, missing: str) -> None:
         _applied[patch.id] += 1
         try:
+            _require_in_place(patch)
             _refresh([patch])
         except (PatchError, ImportError) as error:
             _applied[patch.id] -= 1
@@ -148,7 +149,8 @@ def load(library: str) -> Library:
     """
     libraries = {one.name: one for one in all_libraries()} | {name: _library(name) for name in LIBRARIES}
     if library not in libraries:
-        expected = f"expected one of {', '.join(sorted(LIBRARIES))}{nearest(library, libraries)}"
+        names = sorted(one.name for one in all_libraries())
+        expected = f"expected one of {', '.join(names)}{nearest(str(library), libraries)}"
         raise PatchError(f"no patches of {library!r} are known; {expected}")
     return libraries[library]
 
@@ -234,7 +236,7 @@ def _chosen(library: Library, only: Collection[str] | None) -> list[Patch]:
     known = {fault: patch for patch in library.patches for fault in patch.mends}
     for name in only:
         if name not in known:
-            raise PatchError(f"no patch of {library.name} mends {name!r}{nearest(name, known)}")
+            raise PatchError(f"no patch of {library.name} mends {name!r}{nearest(str(name), known)}")
     return list({known[name].id: known[name] for name in only}.values())
 
 
@@ -284,6 +286,12 @@ def _edit(module: ModuleType, path: str, edits: list[Edit]) -> None:
         )
     _codes[key] = (function, own, code)
     function.__code__ = code
+
+
+def _require_in_place(patch: Patch) -> None:
+    """Require that the functions that are patched already are still those of their modules."""
+    for key in (key for where in patch.edits if (key := tuple(where.split(":"))) in _codes):
+        _function(sys.modules[key[0]], key[1])
 
 
 def _restore(module: str, path: str) -> None:

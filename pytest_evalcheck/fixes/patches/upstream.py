@@ -53,7 +53,7 @@ def write(name: str, folder: Path, *, only: str = "") -> tuple[list[Path], list[
     """Write the four files of each patch of a library into a folder; return the diffs, and why others have none.
 
     Raises:
-        PatchError: for an unknown library, or one that is not installed.
+        PatchError: for an unknown library, one that is not installed, and a file in place of the folder.
         OSError: where the folder cannot be written.
     """
     import importlib.metadata
@@ -63,6 +63,8 @@ def write(name: str, folder: Path, *, only: str = "") -> tuple[list[Path], list[
         version = importlib.metadata.version(library.name)
     except importlib.metadata.PackageNotFoundError:
         raise PatchError(f"{library.name} is not installed, and a diff is made against its installed source") from None
+    if folder.is_file():
+        raise PatchError(f"{folder} is a file; expected a folder for the diffs")
     folder.mkdir(parents=True, exist_ok=True)
     written, left = [], []
     for patch in library.patches:

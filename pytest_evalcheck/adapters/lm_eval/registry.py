@@ -25,8 +25,8 @@ class NotAccepted(ValueError):
 _TEMPLATES = ("doc_to_text", "doc_to_target", "doc_to_choice", "gen_prefix", "description")
 _ANSWERS = ("answer", "answerkey", "label", "gold", "target", "correct")
 """Usual names of the field of the right answer, in small letters."""
-_FIRST = {"generate_until": ("number", "letter", "name", "worked"), "loglikelihood": ("text",)}
-"""By output type: forms of answers that are tried before the others."""
+_FIRST = {"generate_until": ("name", "number", "letter", "worked"), "loglikelihood": ("text",)}
+"""By output type: forms of answers that are tried before the others. A task that takes names asks for no number."""
 _FUNCTIONS = ("process_docs", "process_results")
 
 

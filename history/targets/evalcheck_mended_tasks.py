@@ -228,7 +228,7 @@ def swde():
         __init__ = ConfigurableTask.__init__
 
     with offline():
-        return task_with_data(OverRows, {"task": "swde"}, {"validation": Dataset.from_list(PLACES)})
+        return task_with_data(OverRows, {"task": "swde", "num_fewshot": 0}, {"validation": Dataset.from_list(PLACES)})
 
 
 STUDENTS = [

@@ -254,7 +254,7 @@ class Run:
             golds = [self.response(document, answer) for answer in self.gold(document)[:1]]
             names = exact_marks(golds, lambda text, document=document: self.marks(document, [text]))  # type: ignore[misc]
             if getattr(self._task, "made_documents", False):
-                names = self._of_answers(document, golds, names)
+                names = tuple(self._of_answers(document, golds, names))
             found += names
         return tuple(dict.fromkeys(found))
 

@@ -53,7 +53,8 @@ class Entry:
     targets: tuple[str, ...] = ()
     """Targets: ``package.module:Name(...)`` for ``--evalcheck-target``, or ``fixtures/targets/file.py::target``."""
     script: str = ""
-    """Below ``history/``: a stand-alone script, which exits with 1 where the fault is, and with 0 elsewhere."""
+    """Below ``history/``: a stand-alone script, which exits with 1 where the fault is, and with 0 elsewhere. Words
+    behind it are its arguments."""
     requires: tuple[str, ...] = ()
     """Requirements installed beside both releases."""
     missed: str = ""
@@ -163,7 +164,7 @@ def _value_problems(raw: Mapping[str, Any], folder: Path) -> list[str]:
     found += [f"the target {each!r} is {forms}" for each in raw["targets"] if not _TARGET.fullmatch(each)]
     if not raw["targets"] and raw["checks"] != "none":
         found.append("`targets` is empty: name what must show it")
-    if raw.get("script") and not (folder / raw["script"]).is_file():
+    if raw.get("script") and not (folder / raw["script"].split()[0]).is_file():
         found.append(f"the script {raw['script']} is not there")
     if raw.get("missed") and not raw.get("script"):
         found.append("`missed` needs a `script` that shows the fault: what nobody has reproduced is not counted")

@@ -164,9 +164,10 @@ class Runs:
         if not entry.script:
             return None
         codes = []
+        script, *arguments = entry.script.split()
         for release in (entry.before, entry.after):
             place = self._install(library, entry, release)
-            command = [sys.executable, "-W", "ignore", str(ROOT / "history" / entry.script)]
+            command = [sys.executable, "-W", "ignore", str(ROOT / "history" / script), *arguments]
             code, text = _called(command, {"PYTHONPATH": str(place)}, SCRIPT_LIMIT)
             ended = code in (0, 1) and "Traceback (most recent call last)" not in text
             codes.append(code if ended else 2)

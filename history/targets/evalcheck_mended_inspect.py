@@ -109,6 +109,51 @@ def numbers_anywhere():
 
 
 @ec.task(inputs=es.documents())
+def signed_numbers():
+    from inspect_ai.scorer import match
+
+    return task(match(numeric=True), "-5", "3.14", "-120")
+
+
+HALVES = {**es.REWRITINGS, "half": es.Rewriting(lambda text: text.replace("0.5", "½"), "notation")}
+
+
+@ec.task(inputs=es.documents(rewritings=HALVES))
+def signed_fractions():
+    from inspect_ai.scorer import match
+
+    return task(match(numeric=True), "-0.5", "0.5")
+
+
+ANOTHER = es.Rewriting(lambda text: f"ANSWER: B\n\nNo, that is wrong.\n\n{text}", "response")
+
+
+@ec.task(inputs=es.documents(rewritings={"another answer before it": ANOTHER}))
+def choices_after_another():
+    return chosen("A", "C", "D")
+
+
+@ec.task(inputs=es.documents())
+def choices_of_a_text():
+    """Choices in one text, as a column of a CSV file has them."""
+    import json
+    import tempfile
+    from pathlib import Path
+
+    from inspect_ai import Task
+    from inspect_ai.dataset import FieldSpec, json_dataset
+    from inspect_ai.scorer import choice
+    from inspect_ai.solver import multiple_choice
+
+    rows = [{"input": f"Question {n}?", "choices": "Ada, Boris, Clara,", "target": "ABC"[n]} for n in range(3)]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.jsonl"
+        path.write_text("\n".join(map(json.dumps, rows)))
+        dataset = json_dataset(str(path), FieldSpec(choices="choices"))
+    return Task(dataset=dataset, solver=multiple_choice(), scorer=choice())
+
+
+@ec.task(inputs=es.documents())
 def optional_groups():
     from inspect_ai.scorer import pattern
 

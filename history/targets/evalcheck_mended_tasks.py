@@ -183,3 +183,68 @@ def examples_of_the_evaluated_split():
 
     with offline():
         return task_with_data(ConfigurableTask, config, {"test": Dataset.from_list(LINES)})
+
+
+@ec.task(inputs=es.documents())
+def examples_of_a_nested_split():
+    """A task that evaluates the split which its outer configuration names for examples, and its inner one does not."""
+    from datasets import Dataset
+    from lm_eval.api.task import ConfigurableTask
+
+    from pytest_evalcheck.adapters.lm_eval.registry import offline
+    from pytest_evalcheck.adapters.lm_eval.runs import task_with_data
+
+    config = {
+        "task": "own", "validation_split": "valid", "fewshot_split": "valid",
+        "fewshot_config": {"sampler": "default", "split": "train"},
+        "output_type": "generate_until", "doc_to_text": "{{question}}", "doc_to_target": "{{answer}}", "num_fewshot": 2,
+        "generation_kwargs": {"until": ["\n"]},
+        "metric_list": [{"metric": "exact_match", "aggregation": "mean", "higher_is_better": True}],
+    }  # fmt: skip
+    others = [{"question": f"train {row['question']}", "answer": f"train {row['answer']}"} for row in LINES]
+    with offline():
+        return task_with_data(
+            ConfigurableTask, config, {"valid": Dataset.from_list(LINES), "train": Dataset.from_list(others)}
+        )
+
+
+PLACES = [
+    {"text": f"{name} was born in", "value": f" {place}\n"} for name, place in (("Ada", "Rome"), ("Boris", "Oslo"))
+]
+
+
+@ec.task(inputs=es.documents())
+def swde():
+    from datasets import Dataset
+    from lm_eval.api.task import ConfigurableTask
+    from lm_eval.tasks.swde.task import SWDE
+
+    from pytest_evalcheck.adapters.lm_eval.registry import offline
+    from pytest_evalcheck.adapters.lm_eval.runs import task_with_data
+
+    class OverRows(SWDE):
+        """The task without its own configuration, by which it loads its data."""
+
+        __init__ = ConfigurableTask.__init__
+
+    with offline():
+        return task_with_data(OverRows, {"task": "swde", "num_fewshot": 0}, {"validation": Dataset.from_list(PLACES)})
+
+
+STUDENTS = [
+    {"context": f"{word} هنا.", "question": f"من {number}؟", "answers": {"text": [word], "answer_start": [0]}}
+    for number, word in enumerate(("كمال", "كم", "جمل"))
+]
+
+
+@ec.task(inputs=es.documents())
+def mlqa_arabic():
+    return task_over("mlqa_ar_ar", STUDENTS)
+
+
+CODE = [{"context": f"def f{n}():\n", "answers": [f"    return {n}"]} for n in (7, 12, 40)]
+
+
+@ec.task(inputs=es.documents())
+def longbench_code():
+    return task_over("longbench_lcc", CODE)

@@ -228,3 +228,36 @@ def test_an_error_of_the_task_itself_is_no_network() -> None:
     assert made.tally is not None
     with pytest.raises(FileNotFoundError, match="no such file"):
         made.tally([SUMS[0]], [["18"]])
+
+
+def test_a_metric_of_form_is_left_out_of_made_documents_beside_one_of_answers() -> None:
+    def results(document: Any, responses: Any) -> Any:
+        return {"right": float(responses[0] == document["answer"]), "in_form": float("####" in responses[0])}
+
+    for is_made, names in ((True, {"right"}), (False, {"right", "in_form"})):
+        own = task(process_results=results)
+        own.made_documents = is_made
+        made = recorded(own)
+        assert made.score is not None
+        assert {*made.score(made.documents[0], ["Twice 9.\n#### 18"])} == names
+
+
+def test_a_metric_that_every_answer_gets_stays_where_no_other_one_tells_them_apart() -> None:
+    own = task(process_results=lambda _, responses: {"in_form": float("####" in responses[0])})
+    own.made_documents = True
+    made = recorded(own)
+    assert made.score is not None
+    assert made.score(made.documents[0], ["#### 3"]) == {"in_form": 1.0}
+
+
+@pytest.mark.parametrize(("filters", "number"), [("", False), (r"[{regex_pattern: '(\d+)', function: regex}]", True)])
+def test_an_answer_is_a_number_where_the_task_takes_no_name(tmp_path: Any, filters: str, number: bool) -> None:
+    path = tmp_path / "own.yaml"
+    lines = ["task: own", "dataset_path: nobody/nothing", "test_split: test", "output_type: generate_until"]
+    lines += ["doc_to_text: '{{question}}'", "doc_to_target: '{{answer}}'", "metric_list: [{metric: exact_match}]"]
+    if filters:
+        lines.append(f"filter_list: [{{name: own, filter: {filters[:-1]}, {{function: take_first}}]}}]")
+    path.write_text("\n".join(lines))
+    made = recorded(registry.task(str(path)))
+    assert made.gold is not None
+    assert made.gold(made.documents[0])[0].isdigit() == number

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -62,6 +63,33 @@ def few_shot_task(*splits: str, **config: Any) -> Any:
 def test_examples_of_lm_eval(code: str, fault: str, splits: list[str], config: dict[str, Any]) -> None:
     pytest.importorskip("lm_eval", reason="lm_eval is not installed")
     cell = shown(lambda: few_shot_task(*splits, **config), code, fault)
+    assert cell.outcome == "known", f"{cell.outcome} {cell.reason} {cell.signature}"
+
+
+def test_numbers_without_their_punctuation_in_lm_eval() -> None:
+    pytest.importorskip("lm_eval", reason="lm_eval is not installed")
+    metric = {"metric": "exact_match", "aggregation": "mean", "higher_is_better": True, "ignore_punctuation": True}
+
+    def made() -> Any:
+        # the answers are numbers
+        config = {"doc_to_target": "{{answer[7:]}}8", "metric_list": [metric], "num_fewshot": 0}
+        return few_shot_task("rows", test_split="rows", **config)
+
+    cell = shown(made, "EC704", "lm-eval-punctuation-of-numbers")
+    assert cell.outcome == "known", f"{cell.outcome} {cell.reason} {cell.signature}"
+
+
+def test_the_template_of_xlsum_has_no_field() -> None:
+    tasks = pytest.importorskip("lm_eval.tasks", reason="lm_eval is not installed")
+    from lm_eval.tasks._yaml_loader import load_yaml
+
+    file = Path(tasks.__file__).parent / "afrobench" / "xlsum" / "prompt_1" / "xlsum_amharic.yaml"
+    template = load_yaml(file, resolve_func=False)["doc_to_text"]
+    cell = shown(
+        lambda: few_shot_task("rows", test_split="rows", doc_to_text=template, num_fewshot=0),
+        "EC708",
+        "lm-eval-xlsum-without-a-document",
+    )
     assert cell.outcome == "known", f"{cell.outcome} {cell.reason} {cell.signature}"
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from functools import cache, partial
 from io import StringIO
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,8 @@ class NotAccepted(ValueError):
 _TEMPLATES = ("doc_to_text", "doc_to_target", "doc_to_choice", "gen_prefix", "description")
 _ANSWERS = ("answer", "answerkey", "label", "gold", "target", "correct")
 """Usual names of the field of the right answer, in small letters."""
-_FIRST = {"generate_until": ("number", "letter", "name", "worked"), "loglikelihood": ("text",)}
-"""By output type: forms of answers that are tried before the others."""
+_FIRST = {"generate_until": ("name", "number", "letter", "worked"), "loglikelihood": ("text",)}
+"""By output type: forms of answers that are tried before the others. A task that takes names asks for no number."""
 _FUNCTIONS = ("process_docs", "process_results")
 
 
@@ -74,7 +75,8 @@ def _own_or_made(name: str, config: Mapping[str, Any], cls: Any) -> Any:
             why = f"{type(error).__name__}: {error}"
         if cls is not None:
             raise NotLoaded(
-                f"{name} is of the class {cls.__name__}, which loads its data itself ({why:.150}); give one"
+                f"{name} is of the class {cls.__name__}, which loads its data itself ({why:.150}); "
+                "return an object of it with its data from a factory of your own, @ec.task"
             )
         try:
             return _over_made(config)
@@ -159,10 +161,13 @@ def _file_of(name: str) -> Path | None:
     """Return the file that has a task of this name in a line of its own: reading the index takes longer."""
     from lm_eval import tasks
 
+    if entries.cache_info().currsize and name in entries():
+        return entries()[name].yaml_path if entries()[name].kind.name in ("TASK", "PY_TASK") else None
     line = re.compile(rf"^[\"']?task[\"']?:\s*[\"']?{re.escape(name)}[\"']?\s*$", re.MULTILINE)
     folder = Path(tasks.__file__).parent
     likely = sorted(folder.glob(f"{name.split('_')[0]}*/**/*.yaml"))
-    for path in (*likely, *(each for each in sorted(folder.glob("**/*.yaml")) if each not in {*likely})):
+    others = (each for each in sorted(folder.glob("**/*.yaml")) if each not in {*likely})
+    for path in chain(likely, others):
         if line.search(path.read_text(encoding="utf-8", errors="replace")):
             return path
     return None

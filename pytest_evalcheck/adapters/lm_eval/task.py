@@ -253,14 +253,27 @@ class Run:
         for document in self.documents[:2]:
             golds = [self.response(document, answer) for answer in self.gold(document)[:1]]
             names = exact_marks(golds, lambda text, document=document: self.marks(document, [text]))  # type: ignore[misc]
-            found += [name for name in names if name not in self._refusing(document, golds)]
+            if getattr(self._task, "made_documents", False):
+                names = tuple(self._of_answers(document, golds, names))
+            found += names
         return tuple(dict.fromkeys(found))
 
-    def _refusing(self, document: Any, golds: Sequence[str]) -> list[str]:
-        """Return the marks that a made answer does not get: they may want an answer of another kind."""
-        if not getattr(self._task, "made_documents", False):
-            return []
-        return [name for name, mark in self.marks(document, golds).items() if mark < 1]
+    def _of_answers(self, document: Any, golds: Sequence[str], names: Sequence[str]) -> list[str]:
+        """Return the marks that a made answer gets, without metrics that look at the form of a response alone.
+
+        One that it does not get may want an answer of another kind. Of one that the answer to another document gets,
+        too, nothing is known, except beside another metric, which tells the two apart.
+        """
+        right = self.marks(document, golds)
+        kept = [name for name in names if right.get(name, 0) == 1]
+        others = (answer for other in self.documents for answer in self.gold(other))
+        wrong = next((text for answer in others if (text := self.response(document, answer)) not in golds), None)
+        try:
+            marks = {} if wrong is None else self.marks(document, [wrong])
+        except Exception:  # what a task does with a wrong answer is judged by checks
+            marks = {}
+        telling = {name.partition(",")[0] for name in kept if marks.get(name, 0) < 1}
+        return [name for name in kept if name.partition(",")[0] in telling] or kept
 
     def score(self, document: Any, responses: Sequence[Any]) -> dict[str, float]:
         """Return the marks of a document that say right or wrong, by ``metric,filter``."""

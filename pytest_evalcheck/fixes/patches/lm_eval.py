@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_evalcheck.fixes.patches.patch import Library, Patch, begin, body, put_after, replace
+from pytest_evalcheck.fixes.patches.patch import Library, Patch, begin, body, put_after, put_before, replace
 
 _TASK = """
                 import lm_eval
@@ -346,6 +346,95 @@ return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]
                 made = task(rows, "acc_mutual_info", output_type="multiple_choice", doc_to_choice="choices")
                 found = run(made, Answers((-1.0, False)))
                 assert found["results"]["t"]["acc_mutual_info,none"] == 1
+            """,
+        ),
+        Patch(
+            mends=("lm-eval-document-among-its-examples",),
+            says="the evaluated document is left out of its own examples, whatever names their split",
+            edits={
+                "lm_eval.api.task:ConfigurableTask.fewshot_context": (
+                    put_before(
+                        "for fs_doc in self.sampler.sample(",
+                        "config, own = self.config, self.fewshot_cfg\n"
+                        "asked = config.test_split or config.validation_split\n"
+                        "usual = config.training_split or config.validation_split or config.test_split\n"
+                        "shown = own.split or (None if own.samples else usual)",
+                    ),
+                    replace("if self.fewshot_cfg.split == self.config.test_split", "if shown == asked"),
+                )
+            },
+            test=_TASK
+            + """
+                rows = [{"question": f"q{i}", "answer": f"a{i}"} for i in range(4)]
+                for splits in ({"test_split": "test"}, {"validation_split": "test", "test_split": None}):
+                    made = task(rows, "exact_match", num_fewshot=3, **splits)
+                    made.set_fewshot_seed(1234)
+                    made.build_all_requests()
+                    assert len(made.instances) == 4
+                    for each in made.instances:
+                        assert f"a{each.doc_id}" not in each.args[0]
+            """,
+        ),
+        Patch(
+            mends=("lm-eval-examples-by-order",),
+            says="the examples of a document depend on its text and the seed, and on no document before it",
+            edits={
+                "lm_eval.api.task:Task.set_fewshot_seed": (begin("self._fewshot_seed = seed"),),
+                "lm_eval.api.task:ConfigurableTask.fewshot_context": (
+                    put_before(
+                        "for fs_doc in self.sampler.sample(",
+                        'if getattr(self, "_fewshot_seed", None) is not None:\n'
+                        "    # random.Random takes no hash value of a text: those differ in every process\n"
+                        '    self.sampler.set_rnd(f"{self._fewshot_seed} {self.doc_to_text(doc)}")',
+                    ),
+                ),
+            },
+            test=_TASK
+            + """
+                rows = [{"question": f"q{i}", "answer": f"a{i}"} for i in range(9)]
+
+                def prompts(**run):
+                    made = task(rows, "exact_match", training_split="test", num_fewshot=3)
+                    made.set_fewshot_seed(1234)
+                    made.build_all_requests(**run)
+                    return {each.doc_id: each.args[0] for each in made.instances}
+
+                whole = prompts()
+                assert len({prompt.rpartition("q")[0] for prompt in whole.values()}) > 1
+                for rank in range(2):
+                    for number, prompt in prompts(rank=rank, world_size=2).items():
+                        assert prompt == whole[number]
+            """,
+        ),
+        Patch(
+            mends=("lm-eval-punctuation-of-numbers",),
+            says="ignore_punctuation leaves signs and decimal points in numbers",
+            edits={
+                "lm_eval.api.metrics:exact_match_hf_evaluate": (
+                    replace(
+                        'repl_table = string.punctuation.maketrans("", "", string.punctuation)\n'
+                        "predictions = np.char.translate(predictions, table=repl_table)\n"
+                        "references = np.char.translate(references, table=repl_table)",
+                        "# a sign or a point of a number, unless numbers are ignored, too\n"
+                        'part = r"(?!)" if ignore_numbers else r"(?<!\\w)-(?=\\.?\\d)|(?<![a-zA-Z.])\\.(?=\\d)"\n'
+                        'sign = re.compile(f"({part})|[{re.escape(string.punctuation)}]")\n'
+                        'predictions = np.array([sign.sub(r"\\1", x) for x in predictions])\n'
+                        'references = np.array([sign.sub(r"\\1", x) for x in references])',
+                    ),
+                )
+            },
+            test="""
+                from lm_eval.api.metrics import exact_match_hf_evaluate
+
+                def same(prediction, reference, **options):
+                    options["ignore_punctuation"] = True
+                    pair = {"predictions": [prediction], "references": [reference]}
+                    return exact_match_hf_evaluate(**pair, **options)["exact_match"] == 1
+
+                assert all(same(text, "29") for text in ("29", "29.", "(29)", "$29", "29,"))
+                assert not any(same(text, "29") for text in ("-29", "2.9", ".29"))
+                assert same("-2.9.", "-2.9") and same("well-known, e.g. here", "wellknown eg here")
+                assert same("a-5.5", "a", ignore_numbers=True)
             """,
         ),
     ),

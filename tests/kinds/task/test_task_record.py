@@ -71,9 +71,16 @@ class TestMissingParts:
         cell = run(lambda: ec.Task(documents=ROWS), code)[code]
         assert (cell.outcome, f"give ec.Task({needs}=...)" in cell.reason) == ("not applicable", True), cell.reason
 
-    def test_a_task_without_documents_says_how_to_give_them(self) -> None:
-        cell = run(lambda: ec.Task(gold=len, score=lambda *_: 1), "EC701")["EC701"]
+    @pytest.mark.parametrize("code", ["EC701", "EC717"])
+    def test_a_task_without_documents_says_how_to_give_them(self, code: str) -> None:
+        cell = run(lambda: ec.Task(gold=len, score=lambda *_: 1, requests=lambda _: []), code)[code]
         assert (cell.outcome, "inputs=strategies.documents([...])" in cell.reason) == ("not applicable", True)
+
+    @pytest.mark.parametrize("code", ["EC701", "EC702", "EC703", "EC704", "EC705"])
+    def test_documents_without_a_right_answer_are_no_failure(self, code: str) -> None:
+        rows = [{**ROWS[0], "answer": ""}, {**ROWS[1], "answer": None}]
+        cell = run(lambda: ec.Task.of(addition, gold=lambda d: d["answer"], documents=rows), code)[code]
+        assert (cell.outcome, "no right answer" in cell.reason) == ("not applicable", True), cell.reason
 
     def test_documents_of_the_target_are_used_instead(self) -> None:
         def record() -> ec.Task:

@@ -51,7 +51,10 @@ def _mean(_: Any, outputs: Any) -> Any:
 
 
 def _labelled(predicted: Callable[[Any, Any], tuple[Any, Any]], batch: Any, outputs: Any) -> tuple[Any, Any] | None:
-    return predicted(outputs["logits"], batch["labels"]) if "labels" in batch else None
+    """Return logits and labels; None without labels, and where they are numbers to be predicted."""
+    logits, labels = outputs["logits"], batch.get("labels")
+    classes = labels is not None and not labels.is_floating_point() and logits.shape[-1] > 1
+    return predicted(logits, labels) if classes else None
 
 
 def _own(logits: Any, labels: Any) -> tuple[Any, Any]:
@@ -66,7 +69,8 @@ def _next(logits: Any, labels: Any) -> tuple[Any, Any]:
     return logits[:, :-1], torch.nn.functional.pad(labels, (before, 0), value=-100)[:, 1:]
 
 
-_PREDICTED = {"ForCausalLM": _next, **dict.fromkeys(("ForMaskedLM", "ForTokenClassification"), _own)}
+_OF_CLASSES = ("Token", "Sequence", "Image", "Video", "Audio")
+_PREDICTED = {"ForCausalLM": _next, "ForMaskedLM": _own} | {f"For{name}Classification": _own for name in _OF_CLASSES}
 """The logits that predict labels, by the name that a model has for its loss."""
 
 _TUPLE = '"Whether or not to return a `ModelOutput` instead of a plain tuple." (return_dict of the forward)'

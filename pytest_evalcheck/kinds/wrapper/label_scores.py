@@ -36,10 +36,24 @@ class LabelScore:
             raise TypeError(f"temperature={self.temperature!r}; expected a number above 0")
 
     def by_logits(self, logits: Any, labels: Any) -> Any:
-        """Return the log-probability of each label in float64, NaN where it does not count."""
+        """Return the log-probability of each label in float64, NaN where it does not count.
+
+        Raises:
+            TargetError: where there is no logit for each label.
+        """
+        shapes = [list(getattr(each, "shape", ["no tensor"])) for each in (logits, labels)]
+        if not shapes[0] or shapes[0][:-1] != shapes[1] or labels.is_floating_point():
+            raise _no_labels(f"shapes {shapes[0]} and {shapes[1]}, of {getattr(labels, 'dtype', type(labels))}")
+        if labels.numel() and int(labels.max()) >= shapes[0][-1]:
+            raise _no_labels(f"the label {int(labels.max())}, and logits of {shapes[0][-1]} classes")
         shares = (logits.double() / self.temperature).log_softmax(-1)
         chosen = shares.gather(-1, labels.clamp(min=0)[..., None])[..., 0]
         return chosen.masked_fill(labels < 0, math.nan)
+
+
+def _no_labels(actual: str) -> TargetError:
+    expected = "a pair: logits [..., classes], and integers [...] below the number of classes"
+    return TargetError("logits() gave no logits of labels", actual=actual, expected=expected, cause="labels")
 
 
 def alike(reported: Any, expected: Any, name: str) -> tuple[Any, Any]:

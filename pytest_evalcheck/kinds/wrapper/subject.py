@@ -147,7 +147,10 @@ class LiveWrapper:
         """Return the log-probability of each label, NaN where it does not count, and the logits; None without any."""
         way = self.record.log_probabilities[name]
         predicted = _described("logits()", way.logits, batch, outputs)
-        return predicted and (_described("log_softmax", way.by_logits, *predicted), plain_copy(predicted[0]))
+        if predicted is None:
+            return None
+        logits, labels = predicted if isinstance(predicted, tuple) and len(predicted) == 2 else (None, predicted)
+        return way.by_logits(logits, labels), plain_copy(logits)
 
     def reported(self, name: str, batch: Any, outputs: Any) -> Any:
         """Return the log-probabilities that it reports of the labels, or the error."""

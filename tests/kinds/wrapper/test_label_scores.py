@@ -83,5 +83,19 @@ def test_batches_without_labels_say_nothing() -> None:
 
     target = ec.wrapper(inputs=WithoutLabels.inputs)(factory)
     cell = ec.run(target, "cpu", select="EC117", effort="quick").cells[0]
-    assert (cell.outcome, cell.failure) == ("incomplete", None)
-    assert "no label counts" in cell.reason
+    assert (cell.outcome, cell.reason) == ("not applicable", "no label counts, or logits are NaN")
+
+
+@pytest.mark.parametrize(
+    ("logits", "labels", "said"),
+    [
+        (None, LABELS, r"shapes ['no tensor'] and [2, 2]"),
+        (LOGITS, LABELS[0], "shapes [2, 2, 2] and [2]"),
+        (LOGITS, LABELS.double(), "of torch.float64"),
+        (LOGITS, LABELS + 1, "the label 2, and logits of 2 classes"),
+    ],
+)
+def test_logits_without_labels_are_a_mistake_in_the_target(logits: Any, labels: Any, said: str) -> None:
+    with pytest.raises(TargetError, match="gave no logits of labels") as got:
+        ec.LabelScore(score=print, logits=print).by_logits(logits, labels)  # type: ignore[arg-type]
+    assert said in got.value.actual

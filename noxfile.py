@@ -320,6 +320,34 @@ def tasks(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def judges(session: nox.Session) -> None:
+    """Scorers that ask a model, of autoevals, deepeval, ragas and inspect_ai; errors and resumed runs of inspect_ai.
+
+    In an environment of its own (constraints-judges.txt), since these libraries need other releases than the README's.
+    No model is asked: the targets answer for it. Words behind ``--`` are options of pytest, such as ``-k ragas``.
+    """
+    session.install("--no-deps", "-r", "constraints-judges.txt")
+    session.install("--no-deps", "-e", ".")
+    environment = {"OMP_NUM_THREADS": "1", "DEEPEVAL_TELEMETRY_OPT_OUT": "YES", "RAGAS_DO_NOT_TRACK": "true"}
+    names = ("judges", "resumed_runs", "intervals_inspect_ai")
+    targets = [f"fixtures/targets/evalcheck_{name}.py" for name in names]
+    # The libraries warn of names that are to go, as does the plugin of pytest that deepeval requires.
+    run = (
+        "python",
+        "-m",
+        "pytest",
+        "-W",
+        "ignore",
+        "-p",
+        "no:asyncio",
+        "--evalcheck",
+        "-q",
+        "--evalcheck-effort=quick",
+    )
+    session.run(*run, "-m", "sweep or not sweep", "--evalcheck-device=cpu", *targets, *session.posargs, env=environment)
+
+
+@nox.session(default=False)
 def wheel(session: nox.Session) -> None:
     """The README's targets where nothing else is: the wheel in an environment and a folder outside of the clone.
 

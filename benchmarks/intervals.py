@@ -1,6 +1,7 @@
 """Print how often the intervals of libraries hold the true value, by the number of samples and the true share.
 
 python benchmarks/intervals.py [--trials 400] [--only NAME ...]
+python benchmarks/intervals.py --power    the probability with which EC010 fails, by the coverage of an interval
 
 Each row is an interval of `fixtures/targets/evalcheck_intervals_*.py` that prints 95 %. A number is the share of data
 sets whose interval holds the true value; of 400 data sets it has a standard error of 1.1 points. A star marks what is
@@ -25,10 +26,20 @@ sys.path[:0] = [str(ROOT), str(TARGETS)]
 
 import pytest_evalcheck as ec  # noqa: E402
 from pytest_evalcheck.expectations.comparison import Raised  # noqa: E402
-from pytest_evalcheck.kinds.common.intervals import Coverage, Design, Interval, Stated, design_of  # noqa: E402
+from pytest_evalcheck.kinds.common.intervals import (  # noqa: E402
+    Coverage,
+    Design,
+    Interval,
+    Stated,
+    bounds,
+    design_of,
+    power,
+)
 from pytest_evalcheck.kinds.common.subject import EstimatingSubject  # noqa: E402
 from pytest_evalcheck.kinds.registry import kind_of  # noqa: E402
 
+TRIALS, COVERAGES = (60, 600), (45, 60, 70, 80, 85, 88, 93, 95, 97, 99.9)
+"""The data sets of a loop and of a metric or scorer, and true coverages of intervals that say 95 %."""
 SIZES, SHARES = (30, 100, 400), (0.5, 0.9, 0.98)
 CHECKS = "EC010,EC011,EC012,EC013"
 KINDS = 50
@@ -111,12 +122,27 @@ def seconds(target: ec.Target) -> str:
     return f"{time.process_time() - start:.1f}"
 
 
+def power_table() -> list[str]:
+    """Return the probability with which EC010 fails for intervals of 95 %, by data sets and by their true coverage."""
+    heads = ["data sets", "bounds", *(f"{share:.4g} %" for share in COVERAGES)]
+    rows = [heads, ["---"] * len(heads)]
+    for trials in TRIALS:
+        least, most = bounds(trials)
+        failing = [power(trials, share / 100) for share in COVERAGES]
+        rows.append([str(trials), f"{least} to {most}", *(f"{p:.3f}" if p >= 5e-4 else f"{p:.0e}" for p in failing)])
+    return [f"| {' | '.join(row)} |" for row in rows]
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--trials", type=int, default=400, help="data sets for each number")
     parser.add_argument("--only", nargs="*", default=[], help="parts of the names of rows")
+    parser.add_argument("--power", action="store_true", help="how likely EC010 is to fail, and nothing else")
     asked = parser.parse_args()
+    if asked.power:
+        print("\n".join(power_table()))
+        return
     heads = [f"n={size} p={share}" for size in SIZES for share in SHARES]
     print("| printed: 95 % |", " | ".join([*heads, "CPU s"]), "|")
     print("| --- |", " | ".join("---" for _ in [*heads, 0]), "|")

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from pytest_evalcheck.kinds.task.record import Request as Request
     from pytest_evalcheck.kinds.task.record import Tally as Tally
     from pytest_evalcheck.kinds.task.record import Task as Task
+    from pytest_evalcheck.kinds.wrapper.label_scores import LabelScore as LabelScore
     from pytest_evalcheck.kinds.wrapper.subject import Wrapper as Wrapper
     from pytest_evalcheck.learning.streams import learned as learned
     from pytest_evalcheck.reports import ReportFormat as ReportFormat
@@ -98,6 +99,7 @@ _MODULES = {
     "kinds.scorer.judging": ("Judging",),
     "kinds.scorer.subject": ("Runner", "Scorer", "Several"),
     "kinds.task.record": ("Request", "Tally", "Task"),
+    "kinds.wrapper.label_scores": ("LabelScore",),
     "kinds.wrapper.subject": ("Wrapper",),
     "learning.streams": ("learned",),
     "reports": ("ReportFormat",),

@@ -40,6 +40,7 @@ from pytest_evalcheck.expectations.failures import (
 from pytest_evalcheck.expectations.ids import id_of_error
 from pytest_evalcheck.expectations.origin import place_of
 from pytest_evalcheck.kinds.common.calling import format_exception_location
+from pytest_evalcheck.kinds.common.intervals import drawn_number
 from pytest_evalcheck.kinds.common.process_state import drawn_since, isolated_process, random_states
 from pytest_evalcheck.kinds.registry import kind_of
 from pytest_evalcheck.live_objects import new_objects_only
@@ -415,11 +416,13 @@ class CellRunner:
 
     def _check(self, case: Any, arguments: Mapping[str, Any]) -> None:
         subject = self._subject(arguments, device_spec.torch_name(self.spec.device))
-        before = self._factory.snapshot()
+        before, states = self._factory.snapshot(), random_states()
         try:
             self.spec.check.function(subject, case)
         except CheckFailure as failure:
             failure.id = failure.id or failure.cause or id_of_error(failure)
+            if (name := drawn_number(getattr(subject.build(), "intervals", ()), failure)) and drawn_since(states):
+                raise NotApplicable(f"{name} is drawn at random, as ec.Interval(draws=...) says") from failure
             raise
         except (NotApplicable, HypothesisException):
             raise

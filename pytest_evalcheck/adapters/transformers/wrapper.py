@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from pytest_evalcheck.expectations.call_log import called
 from pytest_evalcheck.kinds.common.convention import Convention
+from pytest_evalcheck.kinds.wrapper.label_scores import LabelScore
 from pytest_evalcheck.kinds.wrapper.subject import Wrapper
 
 CLASSES = ("peft.peft_model.PeftModel", "transformers.modeling_utils.PreTrainedModel")
@@ -30,6 +32,7 @@ _ROWWISE = (
 
 def record(model: Any) -> Wrapper:
     """The record of a model: it gets the fields of a batch by name; metrics get the logits and the labels."""
+    predicted = _PREDICTED.get(getattr(model, "loss_type", ""))
     return Wrapper(
         forward=lambda batch: called(model, **batch),
         update=_update,
@@ -38,9 +41,37 @@ def record(model: Any) -> Wrapper:
         move_outputs=_move,
         rows=lambda outputs: {name: outputs[name] for name in _ROWWISE if outputs.get(name) is not None},
         conventions=_conventions(model),
+        log_probabilities={"loss": LabelScore(score=_mean, logits=partial(_labelled, predicted))} if predicted else {},
         source=model,
     )
 
+
+def _mean(_: Any, outputs: Any) -> Any:
+    return -outputs["loss"]
+
+
+def _labelled(predicted: Callable[[Any, Any], tuple[Any, Any]], batch: Any, outputs: Any) -> tuple[Any, Any] | None:
+    """Return logits and labels; None without labels, and where they are numbers to be predicted."""
+    logits, labels = outputs["logits"], batch.get("labels")
+    classes = labels is not None and not labels.is_floating_point() and logits.shape[-1] > 1
+    return predicted(logits, labels) if classes else None
+
+
+def _own(logits: Any, labels: Any) -> tuple[Any, Any]:
+    return logits, labels
+
+
+def _next(logits: Any, labels: Any) -> tuple[Any, Any]:
+    """Return the logits and the label of the next position; nothing is said of virtual tokens before the labels."""
+    import torch
+
+    before = logits.shape[1] - labels.shape[1]
+    return logits[:, :-1], torch.nn.functional.pad(labels, (before, 0), value=-100)[:, 1:]
+
+
+_OF_CLASSES = ("Token", "Sequence", "Image", "Video", "Audio")
+_PREDICTED = {"ForCausalLM": _next, "ForMaskedLM": _own} | {f"For{name}Classification": _own for name in _OF_CLASSES}
+"""The logits that predict labels, by the name that a model has for its loss."""
 
 _TUPLE = '"Whether or not to return a `ModelOutput` instead of a plain tuple." (return_dict of the forward)'
 

@@ -75,7 +75,8 @@ def an_interval_holds_the_true_value_as_often_as_it_says(subject: EstimatingSubj
                 inconclusive(f"{interval.draws} draws are too few for an interval of {interval.name!r}")
                 continue
             way, level = found.way(interval.level), interval.level
-            detail = found.describe(level)
+            wrong = next((about for _, about in (each.problem for each in found.stated) if about), "")
+            detail = "\n".join(filter(None, [wrong, found.describe(level)]))
             if way == "too narrow" and not interval.least:
                 (more,) = covered(subject, [interval], design.times(4), case.seed)
                 if isinstance(more, Coverage) and not more.way(level):

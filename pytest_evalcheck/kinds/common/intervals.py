@@ -13,7 +13,7 @@ from typing import Any
 
 from pytest_evalcheck.errors import nearest, safe_text
 from pytest_evalcheck.expectations.comparison import Raised, plain, show
-from pytest_evalcheck.expectations.failures import TargetError
+from pytest_evalcheck.expectations.failures import CheckFailure, TargetError
 from pytest_evalcheck.strategies.samples import Sample
 
 Key = str | int | None
@@ -182,6 +182,12 @@ def require_intervals(record: Any) -> None:
             raise TypeError(f"intervals has {safe_text(each)}; expected ec.Interval(value=..., error=...)")
 
 
+def drawn_number(intervals: Sequence[Interval], failure: CheckFailure) -> str:
+    """Return the name of the number that differs in a failure if its interval says that it is drawn; else ''."""
+    keys = [key for each in intervals if each.draws for key in (each.value, each.error, each.low, each.high)]
+    return next((repr(key) for key in keys if failure.contrast == f"another number for {key!r}"), "")
+
+
 @dataclass(frozen=True)
 class Design:
     """Data sets of one population: strata of samples that are drawn with replacement, so many of each."""
@@ -273,8 +279,8 @@ def power(trials: int, coverage: float, level: float = 0.95) -> float:
     >>> round(power(500, 0.45), 6), power(500, 0.95) < 1e-6
     (1.0, True)
     """
-    least, most = bounds(trials, level)
-    return max(0.0, 1.0 - sum(probability_of(trials, coverage)[least : most + 1]))
+    (least, most), chances = bounds(trials, level), probability_of(trials, coverage)
+    return math.fsum(chances[:least]) + math.fsum(chances[most + 1 :])
 
 
 def probability_of(trials: int, share: float) -> list[float]:

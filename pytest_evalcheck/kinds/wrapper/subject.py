@@ -18,6 +18,7 @@ from pytest_evalcheck.kinds.common.process_state import restored_settings
 from pytest_evalcheck.kinds.common.subject import OrdinarySubject, Rows
 from pytest_evalcheck.kinds.common.tensors import each_tensor
 from pytest_evalcheck.kinds.device.subject import DeviceRun, DeviceSubject, Ending
+from pytest_evalcheck.kinds.wrapper.label_scores import LabelScore
 from pytest_evalcheck.kinds.wrapper.malformed import MalformedBatch, malformed_batches, without_field
 from pytest_evalcheck.kinds.wrapper.outputs import (
     PaddedOutputs,
@@ -64,11 +65,17 @@ class Wrapper:
     """Other documented ways to call it, by name: each must give the same outputs and values."""
     move_outputs: Callable[[Any, str], Any] | None = None
     """``move_outputs(outputs, device)`` returns the outputs on a device, as the loop around this wrapper does."""
+    log_probabilities: Mapping[str, LabelScore] = field(default_factory=dict)
+    """Ways in which it reports log-probabilities of labels, such as its loss, by name."""
     source: Any = None
     """The object behind the callables."""
 
     def __post_init__(self) -> None:
         require_conventions(self)
+        for name, way in self.log_probabilities.items():
+            if not isinstance(way, LabelScore):
+                given = f"log_probabilities[{name!r}] is of type {type(way).__name__}"
+                raise TypeError(f"{given}; expected an ec.LabelScore")
 
     def contents(self) -> dict[str, Any]:
         """The values that must not change in a wrapper of which only copies are used."""
@@ -135,6 +142,19 @@ class LiveWrapper:
         if isinstance(outputs, Raised):
             return outputs
         return rowwise(_described("rows()", self.record.rows, outputs), count)
+
+    def log_probabilities(self, name: str, batch: Any, outputs: Any) -> tuple[Any, Any] | None:
+        """Return the log-probability of each label, NaN where it does not count, and the logits; None without any."""
+        way = self.record.log_probabilities[name]
+        predicted = _described("logits()", way.logits, batch, outputs)
+        if predicted is None:
+            return None
+        logits, labels = predicted if isinstance(predicted, tuple) and len(predicted) == 2 else (None, predicted)
+        return way.by_logits(logits, labels), plain_copy(logits)
+
+    def reported(self, name: str, batch: Any, outputs: Any) -> Any:
+        """Return the log-probabilities that it reports of the labels, or the error."""
+        return _without_gradients("score", self.record.log_probabilities[name].score, batch, outputs)
 
     def metric_values(
         self, batch: Any, outputs: Any, *, only: str = "", times: int = 1, backwards: bool = False

@@ -19,7 +19,7 @@ from pytest_evalcheck.learning.watching import Seen, Watcher, roots
 
 _LEARNED = "evalcheck_learned"
 _RARELY = 20
-"""What was seen so far is written again after as many times as long as writing it has taken."""
+"""Factor of the time that writing took, after which what was seen so far is written again."""
 
 
 class Learning:

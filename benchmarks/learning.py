@@ -1,9 +1,13 @@
 """Measure what learning from runs reaches: the tests of drawn projects are watched, and their code is then tried.
 
-``python benchmarks/learning.py --sdists FOLDER --work FOLDER`` takes each source distribution that has tests: it is
-installed as `firstsight` installs, its tests run in the sandbox with ``--evalcheck-learn``, and its public evaluation
-code is tried by words alone, with the examples of docstrings, and with what was learned. A row for each project is kept
-in ``--work``, the first outcome of a commit; ``--table`` prints the figures. ``--cost`` runs the tests with and without
+``python benchmarks/learning.py --sdists FOLDER --work FOLDER`` takes the projects of ``learned/drawn.tsv`` in the order
+in which they were drawn (by ``--draw INDEX --seed N``, once), if their source distribution has tests: FOLDER has these,
+downloaded by a client that builds nothing, since a build runs foreign code outside of the sandbox. Each is installed
+as `firstsight` installs, with its extras and dependency groups for tests. Its tests run in the sandbox with
+``--evalcheck-learn``, and its public evaluation code is tried by words alone, with the examples of docstrings, and with
+what was learned. Then the checks run on what was learned, at quick effort. ``learned/outcomes.tsv`` has a row for each
+project and commit, the first outcome, and ``learned/red.tsv`` a row for each failed check, with a verdict by hand as in
+`firstsight`; ``--work`` keeps the reasons. ``--table`` prints the figures. ``--cost`` runs the tests with and without
 the watch and prints the CPU ratio. ``--smoke`` takes a project of two functions.
 
 Evaluation code is what is public in the package, no exception, record or abstract class, with a word of evaluation or
@@ -15,11 +19,14 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import enum
+import importlib
 import inspect
 import json
+import math
 import multiprocessing
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -28,18 +35,32 @@ import tempfile
 import textwrap
 import time
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
+from firstsight import draw
 from firstsight.draw import EVALUATION
-from firstsight.run import Runner
+from firstsight.run import NUMBERS, RED_COLUMNS, Runner, append, read, red_rows, wilson
 
+FOLDER = Path(__file__).parent / "learned"
+DRAWN = FOLDER / "drawn.tsv"
+OUTCOMES = FOLDER / "outcomes.tsv"
+RED = FOLDER / "red.tsv"
+REACH = ("code", "called", "words", "docstrings", "learned", "decided")
+CALLED = ("words of called", "docstrings of called", "learned of called")
+CHECKS = ("targets", *NUMBERS)
+COLUMNS = ("package", "version", "run", "tests", *REACH, *CALLED, *CHECKS, "seconds", "note")
+FOR_TESTS = ("test", "tests", "testing", "dev")
+"""Extras and dependency groups that a project's own tests need."""
 MODES = ("words", "docstrings", "learned")
 LIMIT = 300
-"""Seconds for the tests of a project, and for each way to infer."""
+"""CPU seconds for the tests of a project, for each way to infer, and for the checks."""
 PER_NAME = 40
+BUSY = 8
+"""A limit of the clock is as many times that of the CPU: what is reached must not depend on how busy a machine is."""
 _METRIC = re.compile(
     r"accuracy|precision|recall|f1|f_?beta|auc|roc|loss|error|rmse|mae|mse|bleu|rouge|wer|ndcg|mrr|map|dice|iou|jaccard"
     r"|similarity|distance|divergence|correlation|kappa|calibration|coverage|faithful|relevan|exact_?match|perplexity"
@@ -51,11 +72,12 @@ _INNER = ("tests", "test", "testing", "conftest", "benchmarks", "examples", "cli
 def main() -> None:
     """Run the projects that have no row, or print the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--draw", type=Path, metavar="INDEX", help="draw the list of projects, once")
+    parser.add_argument("--seed", type=int)
     parser.add_argument("--sdists", type=Path, help="a folder of source distributions")
     parser.add_argument("--work", type=Path, help="where projects are installed and rows are kept")
     parser.add_argument("--table", action="store_true", help="print the figures of the rows")
     parser.add_argument("--cost", action="store_true", help="the CPU ratio of watching the tests of each project")
-    parser.add_argument("--here", action="store_true", help="nothing is installed: the sources, in this environment")
     parser.add_argument("--smoke", action="store_true", help="a project of two functions")
     parser.add_argument("--one", nargs=2, metavar=("MODE", "PACKAGE"), help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -65,95 +87,134 @@ def main() -> None:
     if given.smoke:
         smoke()
         return
-    work = given.work.resolve()
-    if given.table:
-        print("\n".join(table(rows_of(work))))
+    if given.draw:
+        print(drawn_from(given.draw, given.seed))
         return
-    for sdist in sorted(given.sdists.iterdir()):
-        path = work / "rows" / f"{sdist.name}.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.exists() and not given.cost:
+    if given.table:
+        print("\n".join(table()))
+        return
+    work = given.work.resolve()
+    run = Runner(Path(__file__).parent.parent, work, work).revision()
+    for row in read(DRAWN):
+        stem = re.sub("[-_.]+", "[-_.]", re.escape(row["package"]).replace("\\-", "-"))
+        pattern = re.compile(rf"{stem}-{re.escape(row['version'])}\.(tar\.\w+|zip)", re.IGNORECASE)
+        sdist = next((path for path in given.sdists.iterdir() if pattern.fullmatch(path.name)), None)
+        done = any((each["package"], each["run"]) == (row["package"], run) for each in read(OUTCOMES, COLUMNS))
+        if sdist is None or (done and not given.cost):
             continue
-        row = (cost if given.cost else project)(sdist, work, here=given.here)
-        if row is None:
+        if given.cost:
+            print(json.dumps(cost(row["package"], sdist, work)), flush=True)
             continue
-        print(json.dumps({key: value for key, value in row.items() if key != "reasons"}), flush=True)
-        if not given.cost:
-            path.write_text(json.dumps(row, indent=1), encoding="utf-8")
+        outcome = project(row["package"], row["version"], run, sdist, work)
+        if outcome is not None:
+            append(OUTCOMES, COLUMNS, [outcome])
+            print("  ".join(str(outcome.get(name, "")) for name in COLUMNS), flush=True)
 
 
-def rows_of(work: Path) -> list[dict[str, Any]]:
-    """Return the rows that were kept."""
-    return [json.loads(path.read_text(encoding="utf-8")) for path in sorted((work / "rows").glob("*.json"))]
+def drawn_from(index: Path, seed: int) -> str:
+    """Write the list of projects in the order in which they are run, by the rules of `firstsight`.
+
+    Raises:
+        ValueError: where there is a list: one that is drawn anew is no longer blind.
+    """
+    if DRAWN.exists():
+        raise ValueError(f"{DRAWN} was drawn already")
+    known = draw.repository_words() | {draw._normal(row["package"]) for row in read(draw.DRAWN)}
+    packages = list(draw.eligible(index, known))
+    drawn = draw.draw(packages, seed)
+    FOLDER.mkdir(exist_ok=True)
+    append(DRAWN, ("package", "version"), [{"package": row["name"], "version": row["version"]} for row in drawn])
+    return f"{len(drawn)} of {len(packages)} packages were drawn with the seed {seed}"
 
 
-def table(rows: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield the figures, a line each."""
-    names = {row["project"] for row in rows}
-    yield f"{len(names)} projects with tests"
-    for row in rows:
-        shares = "  ".join(f"{mode} {row['reached'].get(mode, 0)}" for mode in MODES)
-        yield f"  {row['project']:<36}{row['code']:>5} names  {shares}  called by tests {row['called']}  {row['note']}"
-    code = sum(row["code"] for row in rows)
-    called = sum(row["called"] for row in rows)
-    for mode in MODES:
-        count = sum(row["reached"].get(mode, 0) for row in rows)
-        here = sum(row["reached_of_called"].get(mode, 0) for row in rows)
-        decided = sum(row["decided"].get(mode, 0) for row in rows)
-        share, of_called = count / max(1, code), here / max(1, called)
-        yield f"{mode}: {count} of {code} tried ({share:.0%}), {decided} declared no function of samples"
-        yield f"  of those that tests call: {here} of {called} ({of_called:.0%})"
+def table() -> Iterator[str]:
+    """Yield the figures of each run, a line each."""
+    rows, red = read(OUTCOMES, COLUMNS), read(RED, RED_COLUMNS)
+    for run in dict.fromkeys(row["run"] for row in rows):
+        here = [row for row in rows if row["run"] == run]
+        with_code = [row for row in here if int(row["code"] or 0)]
+        yield f"{run}: {len(here)} projects with tests, {len(with_code)} with evaluation code that can be imported"
+
+        def total(name: str, rows: Sequence[Mapping[str, str]] = with_code) -> int:
+            return sum(int(row[name] or 0) for row in rows)
+
+        for mode in MODES:
+            share, of_called = total(mode) / max(1, total("code")), total(f"{mode} of called") / max(1, total("called"))
+            yield f"  {mode}: {total(mode)} of {total('code')} names tried ({share:.0%})"
+            yield f"    of those that tests call: {total(f'{mode} of called')} of {total('called')} ({of_called:.0%})"
+        yield f"  {total('decided')} names declared no function of a set of samples"
+        yield f"  {total('targets')} targets: {', '.join(f'{total(name)} {name}' for name in NUMBERS)}"
+        failed = [each for each in red if each["run"] == run]
+        verdicts = Counter(each["verdict"] or "not judged" for each in failed)
+        judged = len(failed) - verdicts["not judged"]
+        low, high = wilson(verdicts["ours"], judged)
+        counted = ", ".join(f"{count} {name}" for name, count in verdicts.most_common()) or "none"
+        yield f"  {len(failed)} failed checks of {len({each['package'] for each in failed})} projects: {counted}"
+        if judged:
+            share = 100 * verdicts["ours"] / judged
+            yield f"  ours per 100 failed checks: {share:.0f} (95 % interval {100 * low:.0f} to {100 * high:.0f})"
 
 
-def project(sdist: Path, work: Path, *, here: bool) -> dict[str, Any] | None:
+def project(name: str, version: str, run: str, sdist: Path, work: Path) -> dict[str, Any] | None:
     """Learn from the tests of one project and try its code; None where it has no tests."""
     folder = unpacked(sdist, work)
     tests = tests_of(folder)
     if not tests:
         return None
-    name, version = re.fullmatch(r"(.+)-([^-]+?)\.(?:tar\.\w+|zip)", sdist.name).groups()  # type: ignore[union-attr]
-    venv, why = Path(sys.prefix), ""
-    if not here:
-        venv = work / "venvs" / name
-        venv.parent.mkdir(parents=True, exist_ok=True)
-        _, why = Runner(Path(__file__).parent.parent, work, work).install(name.replace("_", "-"), version, venv)
-    row: dict[str, Any] = {"project": name, "note": why, "code": 0, "called": 0, "tests": len(tests)}
-    row |= {"reached": {}, "reached_of_called": {}, "decided": {}, "seconds": {}, "reasons": {}}
-    if why:
-        return row
+    venv = work / "venvs" / name
+    row: dict[str, Any] = {"package": name, "version": version, "run": run, "tests": len(tests)}
+    why = install(name, version, folder, venv, Runner(Path(__file__).parent.parent, work, work))
     package = package_in(folder)
-    if not package:
-        return row | {"note": "no import package"}
-    output, seconds = sandboxed(
+    if why or not package:
+        return row | {"note": f"not installed: {why}" if why else "no import package"}
+    shutil.rmtree(folder / "evalcheck-corpus", ignore_errors=True)
+    output, spent = sandboxed(
         folder,
         venv,
         f"python -m pytest -q --continue-on-collection-errors --evalcheck-learn={package} {' '.join(tests)}",
     )
-    row["learned"] = " ".join(line for line in output.splitlines() if line.startswith("evalcheck: "))[:400]
-    row["seconds"]["tests"] = round(seconds)
+    kept = work / "kept" / f"{name}.{run}"
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    Path(f"{kept}.tests.txt").write_text(output, encoding="utf-8")
     row["note"] = output.strip().splitlines()[-1][:160] if output.strip() else ""
+    reasons = {}
     for mode in MODES:
-        command = f"python {Path(__file__).resolve()} --one {mode} {package}"
-        text, seconds = sandboxed(folder, venv, command)
+        text, seconds = sandboxed(folder, venv, f"python {Path(__file__).resolve()} --one {mode} {package}")
+        spent += seconds
         last = text.strip().splitlines()[-1] if text.strip() else ""
-        found = (
-            json.loads(last)
-            if last.startswith("{")
-            else {"code": [], "called": [], "tried": {}, "why": {}, "decided": {}}
-        )
+        nothing: dict[str, Any] = {"code": [], "called": [], "tried": {}, "why": {}, "decided": {}, "end": last[:300]}
+        found = json.loads(last) if last.startswith("{") else nothing
         wanted, called = {*found["code"]}, {*found["called"]}
         tried = {*found["tried"]} & wanted
-        row["code"], row["called"] = max(row["code"], len(wanted)), max(row["called"], len(called))
-        row["reached"][mode], row["reached_of_called"][mode] = len(tried), len(tried & called)
-        row["decided"][mode] = len({*found["decided"]} & wanted)
-        row["seconds"][mode] = round(seconds)
-        row["reasons"][mode] = {
-            "tried": found["tried"],
-            "why": found["why"],
-            "decided": found["decided"],
-            "end": last[:300] if not found["code"] else "",
-        }
+        row["code"], row["called"] = max(row.get("code", 0), len(wanted)), max(row.get("called", 0), len(called))
+        row[mode], row[f"{mode} of called"] = len(tried), len(tried & called)
+        row["decided"] = len({*found["decided"]} & wanted)
+        reasons[mode] = found
+    Path(f"{kept}.reasons.json").write_text(json.dumps(reasons, indent=1), encoding="utf-8")
+    report = folder / "evalcheck-report.json"
+    report.unlink(missing_ok=True)
+    command = f"python -m pytest -q --evalcheck-target={package} --evalcheck-effort=quick --evalcheck-device=cpu"
+    output, seconds = sandboxed(folder, venv, f"{command} --evalcheck-report=json={report}")
+    Path(f"{kept}.checks.txt").write_text(output, encoding="utf-8")
+    if report.exists():
+        loaded = json.loads(report.read_text(encoding="utf-8"))
+        shutil.copy(report, f"{kept}.report.json")
+        row |= {each: loaded["summary"][each] for each in CHECKS}
+        append(RED, RED_COLUMNS, [*red_rows(name, run, loaded)])
+    row["seconds"] = round(spent + seconds)
     return row
+
+
+def install(name: str, version: str, folder: Path, venv: Path, runner: Runner) -> str:
+    """Install a project with what its tests need, else alone; return why it cannot be."""
+    file, toml = folder / "pyproject.toml", importlib.import_module("tomllib")  # from Python 3.11 on
+    groups = toml.loads(file.read_text(encoding="utf-8")).get("dependency-groups", {}) if file.exists() else {}
+    needed = [each for group in FOR_TESTS for each in groups.get(group, ()) if isinstance(each, str)]
+    _, why = runner.install(f"{name}[{','.join(FOR_TESTS)}]", version, venv, needed)
+    if why:
+        shutil.rmtree(venv)
+        _, why = runner.install(name, version, venv)
+    return why
 
 
 def reached(mode: str, package: str) -> dict[str, Any]:
@@ -178,12 +239,11 @@ def reached(mode: str, package: str) -> dict[str, Any]:
         "why": dict(found.left),
         "decided": {},
     }
-    end = time.monotonic() + LIMIT - 20
     for each in candidates:
         name = each.origin or str(each)
         if name not in code:
             continue
-        limit = min(PER_NAME, end - time.monotonic())
+        limit = min(PER_NAME, LIMIT - 20 - sum(os.times()[:4]))
         proposed = in_a_fork(lambda each=each: proposals.propose(each), limit) if limit > 1 else "the time limit"
         if isinstance(proposed, str):
             result["why"][name] = proposed
@@ -202,6 +262,8 @@ def in_a_fork(task: Any, seconds: float) -> Any:
     ours, theirs = multiprocessing.Pipe()
 
     def run() -> None:
+        spent = math.ceil(seconds + time.process_time())
+        resource.setrlimit(resource.RLIMIT_CPU, (spent, spent + 5))
         try:
             theirs.send(task())
         except Exception as error:
@@ -211,7 +273,7 @@ def in_a_fork(task: Any, seconds: float) -> Any:
     process.start()
     theirs.close()
     try:
-        return ours.recv() if ours.poll(seconds) else "it took too long"
+        return ours.recv() if ours.poll(BUSY * seconds) else "it took too long"
     except EOFError:
         return "it ended its process"
     finally:
@@ -262,7 +324,7 @@ def sandboxed(folder: Path, venv: Path, command: str, *, plugin: bool = True) ->
     sandbox += ["--bind", str(folder), str(folder), "--chdir", str(folder)]
     sandbox += ["--unshare-all", "--die-with-parent", "--new-session", "--clearenv"]
     sandbox += [word for name, value in variables.items() for word in ("--setenv", name, value)]
-    words = [*sandbox, "bash", "-c", f"time timeout -s INT -k 10 {LIMIT} {command}"]
+    words = [*sandbox, "bash", "-c", f"ulimit -t {LIMIT}; time timeout -s INT -k 10 {BUSY * LIMIT} {command}"]
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as out, tempfile.TemporaryFile("w+") as err:
         subprocess.run(words, stdout=out, stderr=err, check=False)
         out.seek(0)
@@ -303,24 +365,17 @@ def package_in(folder: Path) -> str:
     return max(counts, key=lambda name: counts[name], default="")
 
 
-def cost(sdist: Path, work: Path, *, here: bool) -> Mapping[str, Any] | None:
-    """Return the CPU seconds of the tests of a project without and with the watch."""
-    folder = unpacked(sdist, work)
-    tests = tests_of(folder)
-    name = sdist.name.rpartition("-")[0]
-    venv = Path(sys.prefix) if here else work / "venvs" / name
-    if not tests or not venv.exists():
+def cost(name: str, sdist: Path, work: Path) -> Mapping[str, Any] | None:
+    """Return the CPU seconds of the tests of a project without and with the watch; None where it was not installed."""
+    folder, venv = unpacked(sdist, work), work / "venvs" / name
+    tests, package = tests_of(folder), package_in(folder)
+    if not tests or not (venv / "tried.txt").exists() or (venv / "tried.txt").read_text(encoding="utf-8"):
         return None
-    package = package_in(folder)
     common = f"python -m pytest -q --continue-on-collection-errors {' '.join(tests)}"
     _, before = sandboxed(folder, venv, common)
     _, after = sandboxed(folder, venv, f"{common} --evalcheck-learn={package}")
-    return {
-        "project": name,
-        "before": round(before, 1),
-        "watched": round(after, 1),
-        "ratio": round(after / before, 2) if before else 0,
-    }
+    ratio = round(after / before, 2) if before else 0
+    return {"package": name, "before": round(before, 1), "watched": round(after, 1), "ratio": ratio}
 
 
 def smoke() -> None:

@@ -154,8 +154,8 @@ class Runner:
         command = ["git", "-C", str(self.code), *words]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
-    def install(self, name: str, version: str, venv: Path) -> tuple[Path, str]:
-        """Return the folder of packages of a venv, and why the package cannot be installed there, or nothing."""
+    def install(self, name: str, version: str, venv: Path, more: Sequence[str] = ()) -> tuple[Path, str]:
+        """Return the folder of packages of a venv, and why these cannot be installed there, or nothing."""
         tried = venv / "tried.txt"
         if tried.exists():
             return next(venv.glob("lib/python*/site-packages")), tried.read_text(encoding="utf-8")
@@ -165,7 +165,15 @@ class Runner:
         held = venv / "held.txt"
         held.write_text("".join(f"{each}=={metadata.version(each)}\n" for each in HELD), encoding="utf-8")
         command = [sys.executable, "-m", "pip", "--python", str(venv / "bin" / "python"), "install", "-q"]
-        command += ["--no-input", "--prefer-binary", "--only-binary=:all:", "-c", str(held), f"{name}=={version}"]
+        command += [
+            "--no-input",
+            "--prefer-binary",
+            "--only-binary=:all:",
+            "-c",
+            str(held),
+            f"{name}=={version}",
+            *more,
+        ]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
             errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]

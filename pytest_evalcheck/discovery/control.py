@@ -216,7 +216,8 @@ def _as_mask(value: Any) -> Any:
         return type(value)(value != 0)
     if hasattr(value, "detach"):
         return (value != 0).to(value.dtype)
-    return (value != 0).astype(value.dtype) if hasattr(value, "astype") and value.dtype.kind in "fiu" else value
+    is_number = getattr(getattr(value, "dtype", None), "kind", "none") in "fiu"  # a frame of pandas has no dtype
+    return (value != 0).astype(value.dtype) if is_number else value
 
 
 def _has_other_numbers(value: Any) -> bool:

@@ -15,7 +15,7 @@ from pytest_evalcheck.expectations.comparison import Tolerance, difference
 from pytest_evalcheck.kinds.common.process_state import isolated_process
 from pytest_evalcheck.learning import corpus
 from pytest_evalcheck.learning.streams import calls_of, streams_of
-from pytest_evalcheck.learning.values import decoded, encoded, is_kept
+from pytest_evalcheck.learning.values import TABLES, decoded, encoded, is_kept
 from pytest_evalcheck.learning.watching import Object, Seen
 
 _MOST_GROUPS = 4
@@ -156,7 +156,7 @@ def names_in(module: str) -> list[str]:
 
 
 def notes(packages: Collection[str]) -> list[str]:
-    """Say where the corpus of a package was learned from another release than the installed one."""
+    """Say where a corpus was learned from another release than the installed one, and where a run did not end."""
     found = []
     for package, before in read().releases.items():
         now = corpus.release(package)
@@ -164,6 +164,8 @@ def notes(packages: Collection[str]) -> list[str]:
             found.append(
                 f"the corpus of {package} was learned from {before or 'no release'}, {now or 'none'} is installed"
             )
+    if (unfinished := corpus.place() / corpus.UNFINISHED).is_dir():
+        found.append(f"{unfinished} is of a run of tests that did not end: run them again, or use its files")
     return found
 
 
@@ -236,7 +238,7 @@ def source_of(value: Any, package: str, imports: dict[str, None]) -> str:
         source, more = construction_of(path, value["arguments"], package)
         imports.update(dict.fromkeys((f"from {module} import {path.partition('.')[0]}", *more)))
         return source
-    if isinstance(value, dict) and {"opaque", "secret", "loader"} & {*value}:
+    if isinstance(value, dict) and {"opaque", "secret", "loader", *TABLES} & {*value}:
         raise UsageError(f"a value was not kept: {value}")
     if isinstance(value, dict) and "torch" in value:
         imports["import torch"] = None

@@ -7,9 +7,10 @@ reading it imports and calls nothing, and it is used only for names of packages 
 from __future__ import annotations
 
 import importlib.metadata
+import itertools
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -19,11 +20,15 @@ from pytest_evalcheck.errors import UsageError, require_fields
 from pytest_evalcheck.learning.watching import MOST_CALLS, MOST_OBJECTS, Call, Object, Seen
 
 FOLDER = "evalcheck-corpus"
+UNFINISHED = "unfinished"
+"""The folder inside of it with what a run has seen that did not end."""
 PLACE = "EVALCHECK_CORPUS"
 """The variable of the environment that names the folder of the corpus to the processes that infer."""
 FORMAT = 1
 MOST_BYTES = 4_000_000
 """A larger file is refused: a corpus is small."""
+_FEWER = (MOST_CALLS, 8, 3, 1)
+"""Calls of a function that are kept, fewer where the file would be too large; of a class a fourth as many objects."""
 _FIELDS = {
     "file": ("format", "package", "release", "entries"),
     "entry": ("name", "kind", "calls", "objects"),
@@ -50,31 +55,51 @@ class Corpus:
         return [name for name, seen in self.entries.items() if f"{seen.module}.".startswith(f"{module}.")]
 
 
-def write(seen: Mapping[str, Seen], folder: Path, packages: Iterable[str]) -> list[Path]:
-    """Write a file for each package; one that is there is replaced.
+def write(seen: Mapping[str, Seen], folder: Path, packages: Iterable[str]) -> dict[Path, str]:
+    """Write a file for each package; one that is there is replaced. Return with each what was left out of it.
 
     Raises:
         UsageError: where the folder cannot be written.
     """
-    written = []
-    for package, text in texts(seen, packages):
+    written = {}
+    for package, (text, left) in texts(seen, packages).items():
         path = folder / f"{package}.json"
         try:
             folder.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
         except OSError as error:
             raise UsageError(f"the corpus cannot be written: {error}") from error
-        written.append(path)
+        written[path] = left
     return written
 
 
-def texts(seen: Mapping[str, Seen], packages: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Make the text of the file of each package of which something was seen."""
+def texts(seen: Mapping[str, Seen], packages: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """Make the text of the file of each package of which something was seen, and say what was left out of it."""
+    found = {}
     for package in packages:
-        entries = [_entry(each) for _, each in sorted(seen.items()) if each.module.partition(".")[0] == package]
-        if entries := [each for each in entries if each["calls"] or each["objects"]]:
-            data = {"format": FORMAT, "package": package, "release": release(package), "entries": entries}
-            yield package, _text(data)
+        mine = [each for _, each in sorted(seen.items()) if each.module.partition(".")[0] == package]
+        if any(each.calls or any(one.calls for one in each.objects) for each in mine):
+            found[package] = _within_the_limit(package, mine)
+    return found
+
+
+def _within_the_limit(package: str, seen: Iterable[Seen]) -> tuple[str, str]:
+    """Return the text of a file that is not too large to be read, and what was left out of it."""
+    data: dict[str, Any] = {"format": FORMAT, "package": package, "release": release(package)}
+    limit = f"since a file has at most {MOST_BYTES} bytes"
+    for most in _FEWER:
+        entries = [_entry(each, most) for each in seen]
+        data["entries"] = [each for each in entries if each["calls"] or each["objects"]]
+        if len(text := _text(data)) <= MOST_BYTES:
+            return text, "" if most == MOST_CALLS else f"{most} calls of a function and fewer objects are kept, {limit}"
+    # The largest entries are left out: each line of a call is no longer than one of the limits of `values`.
+    sizes = {each["name"]: len(_text({**data, "entries": [each]})) for each in data["entries"]}
+    smallest = sorted(sizes, key=lambda name: (sizes[name], name))
+    total = itertools.accumulate(sizes[name] for name in smallest)
+    kept = {name for name, size in zip(smallest, total, strict=True) if size <= MOST_BYTES}
+    left = [name for name in sizes if name not in kept]
+    data["entries"] = [each for each in data["entries"] if each["name"] in kept]
+    return _text(data), f"{len(left)} of {len(sizes)} names are left out, such as {left[0]}, {limit}"
 
 
 def summary(seen: Mapping[str, Seen], packages: Iterable[str]) -> list[str]:
@@ -109,14 +134,14 @@ def _text(data: Mapping[str, Any]) -> str:
     return json.dumps(first)[:-1] + ', "entries": [\n' + ",\n".join(parts) + "]}\n"
 
 
-def _entry(seen: Seen) -> dict[str, Any]:
+def _entry(seen: Seen, most: int) -> dict[str, Any]:
     return {
         "name": f"{seen.module}:{seen.name}",
         "kind": "class" if seen.is_class else "function",
-        "calls": [{"test": test, **_call(call)} for test, call in sorted(seen.calls, key=lambda one: one[0])],
+        "calls": [{"test": test, **_call(call)} for test, call in sorted(seen.calls, key=lambda one: one[0])[:most]],
         "objects": [
             {"made": each.made, "test": each.test, "calls": [_call(call) for call in each.calls]}
-            for each in _different(seen.objects)
+            for each in _different(seen.objects)[: max(1, most // 4)]
             if each.calls
         ],
     }
@@ -164,12 +189,17 @@ def merged(parts: Iterable[Mapping[str, Seen]]) -> dict[str, Seen]:
     return found
 
 
-def nearest() -> Corpus:
-    """Return the corpus of this run, or that of the current folder or a folder above it; an empty one without any."""
+def place() -> Path:
+    """Return the folder of the corpus of this run, which may not be there."""
     named = os.environ.get(PLACE)
     here = Path.cwd()
     places = (parent / FOLDER for parent in (here, *here.parents))
-    folder = Path(named) if named else next((place for place in places if place.is_dir()), here / FOLDER)
+    return Path(named) if named else next((each for each in places if each.is_dir()), here / FOLDER)
+
+
+def nearest() -> Corpus:
+    """Return the corpus of this run, or that of the current folder or a folder above it; an empty one without any."""
+    folder = place()
     stamp = tuple((str(path), path.stat().st_mtime_ns) for path in sorted(folder.glob("*.json")))
     return _read(folder.resolve(), stamp)
 
@@ -189,7 +219,11 @@ def read(folder: Path) -> Corpus:
     for path in sorted(folder.glob("*.json")) if folder.is_dir() else []:
         if path.stat().st_size > MOST_BYTES:
             raise UsageError(f"{path} has {path.stat().st_size} bytes; a corpus has at most {MOST_BYTES}")
-        package, release, entries = parsed(path.read_text(encoding="utf-8"), str(path))
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"{path} cannot be read: {error}") from error
+        package, release, entries = parsed(text, str(path))
         corpus.releases[package] = release
         corpus.entries.update((f"{each.module}:{each.name}", each) for each in entries)
     return corpus
@@ -203,11 +237,11 @@ def parsed(text: str, place: str) -> tuple[str, str, list[Seen]]:
     """
     try:
         data = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{place} is not JSON: {error}") from error
     try:
         return _parsed(data, place)
-    except (TypeError, ValueError, AttributeError, KeyError) as error:
+    except (TypeError, ValueError, AttributeError, KeyError, RecursionError) as error:
         text = f"{type(error).__name__}: {error}"
         raise UsageError(f"{place} is not as it is written ({text}): learn again, or undo what was edited") from error
 

@@ -7,6 +7,7 @@ call of a group is fixed. A sample is one entry of each column, as plain JSON, a
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 
 from pytest_evalcheck.errors import UsageError, nearest
 from pytest_evalcheck.learning import corpus
-from pytest_evalcheck.learning.values import decoded, is_array, is_cut, is_kept, made_array
+from pytest_evalcheck.learning.values import TABLES, decoded, is_array, is_cut, is_kept, made_array, made_table
 from pytest_evalcheck.learning.watching import Seen
 from pytest_evalcheck.strategies.arguments import Arguments
 from pytest_evalcheck.strategies.samples import SampleStrategy
@@ -27,6 +28,8 @@ _SEEDS = 8
 """Number of arrays that are drawn where no row was kept: few enough that equal ones meet in one batch."""
 _LABELS = 16
 """A column of no more different whole numbers or texts than this has labels: no other one is drawn."""
+_MOST_OF_A_ROW = 10_000_000
+"""Numbers of one row that are drawn by a seed: a corpus that names more was edited."""
 _STEPS = 16
 """Number of steps in which the range of a column of fractions is drawn."""
 _SCALARS = (bool, int, float, str, type(None))
@@ -119,7 +122,7 @@ class Stream:
 
     def strategy(self, *, changes: bool) -> SampleStrategy:
         """Return samples of these rows; with ``changes`` also rows whose entries come from several of them."""
-        rows = [tuple(_entry(each, i) for each in self.columns) for i in range(max(1, self.count))]
+        rows = [tuple(_entry(each, i) for each in self.columns) for i in range(self.count or _SEEDS)]
         sample: st.SearchStrategy[Any] = st.sampled_from(rows)
         if changes and self.count > 1:
             sample = st.one_of(sample, sample, self._changed(rows))
@@ -127,13 +130,15 @@ class Stream:
             seeds = (st.integers(0, _SEEDS - 1) if each.is_seeded else st.none() for each in self.columns)
             sample = st.builds(_with_seeds, sample, st.tuples(*seeds))
         alike = changes and len(self.columns) > 1 and (0, 1) not in self.groups and _are_alike(*self.columns[:2])
+        contrast = self._contrast(rows) if alike else ()
+        alike = bool(contrast)  # where all targets are equal, no prediction is wrong
         return SampleStrategy(
             name=f"rows that tests give to {self.name}",
             sample=sample,
             collate=self.batch,
             right=(lambda row: (row[1], *row[1:])) if alike else None,
             wrong=self._wrong(rows) if alike else None,
-            contrast=self._contrast(rows) if alike else (),
+            contrast=contrast,
             observed=True,
             corrupted=_corrupted if changes and any(_is_fractional(each) for each in self.columns) else None,
         )
@@ -188,7 +193,7 @@ class Stream:
     def is_text(self) -> bool:
         """Return whether a sample has a text, a mapping or an object: it is a document, and no number."""
         entries = (one for each in self.columns if not each.is_array for one in each.entries)
-        return any(not (isinstance(one, (int, float, list)) or one is None or is_array(one)) for one in entries)
+        return any(not (isinstance(one, (int, float, list)) or one is None or _is_numbers(one)) for one in entries)
 
     @property
     def package(self) -> str:
@@ -206,6 +211,8 @@ class Stream:
         inside = dict.fromkeys(one[: len(path) + 1] for one in self.forms if one[: len(path)] == path and one != path)
         values = {one[-1]: self._tree(one, leaves) for one in inside}
         form = self.forms[path]
+        if form in TABLES:
+            return made_table(form, values)
         return values if form == "dict" else (tuple if form == "tuple" else list)(values.values())
 
     def _changed(self, rows: Sequence[Any]) -> st.SearchStrategy[Any]:
@@ -369,7 +376,7 @@ def _grouped(name: str, calls: Sequence[tuple[str, Mapping[str, Any]]], one_samp
     groups: dict[str, list[tuple[str, dict[Path, Any], dict[Path, str]]]] = {}
     for test, arguments in calls:
         leaves, forms = _flat(arguments, name.partition(":")[0].partition(".")[0], whole=one_sample)
-        groups.setdefault(json.dumps([*leaves]), []).append((test, leaves, forms))
+        groups.setdefault(json.dumps([[*leaves], [*forms.values()]]), []).append((test, leaves, forms))
     read = _sample_streams if one_sample else _batch_streams
     found = [stream for group in groups.values() for stream in read(name, group)]
     return sorted(found, key=lambda each: -each.count)
@@ -390,6 +397,8 @@ def _flat(arguments: Mapping[str, Any], package: str, *, whole: bool) -> tuple[d
             pass  # the parts of one argument are of one sample
         elif isinstance(value, dict) and "dict" in value:
             forms[path], inside = "dict", value["dict"]
+        elif isinstance(value, dict) and (kind := next((each for each in TABLES if each in value), "")):
+            forms[path], inside = kind, value[kind]
         elif isinstance(value, dict) and "tuple" in value and not all(map(_is_scalar, value["tuple"])):
             forms[path], inside = "tuple", {str(i): each for i, each in enumerate(value["tuple"])}
         for name, each in inside.items():
@@ -405,6 +414,10 @@ def _flat(arguments: Mapping[str, Any], package: str, *, whole: bool) -> tuple[d
 
 def _is_scalar(value: Any) -> bool:
     return isinstance(value, _SCALARS) or (isinstance(value, dict) and "float" in value)
+
+
+def _is_numbers(value: Any) -> bool:
+    return is_array(value) or (isinstance(value, dict) and all(map(is_array, value.get("series", {"": ""}).values())))
 
 
 def _length(value: Any) -> int | None:
@@ -499,6 +512,8 @@ def _entries(value: Any) -> list[Any]:
 
 def _column(path: Path, values: Sequence[Any], entries: tuple[Any, ...]) -> Column:
     first = values[0]
+    if is_array(first) and not entries and math.prod(first["shape"][1:]) > _MOST_OF_A_ROW:
+        raise UsageError(f"an array of the shape {first['shape']} has rows that are too large to be drawn")
     if not is_array(first):
         return Column(path, "list" if isinstance(first, list) else next(iter(first)), entries=entries)
     low = min((each["low"] for each in values if "low" in each), default=0.0)

@@ -20,6 +20,8 @@ MOST_ENTRIES = 64
 MOST_CHARACTERS = 400
 """A longer text is cut, and says so."""
 _DEPTH = 8
+TABLES = ("frame", "series")
+"""Tables of pandas, by their columns."""
 
 
 _SECRET = re.compile(
@@ -70,6 +72,8 @@ def encoded(value: Any, depth: int = 0, name: str = "") -> Any:
         return {"dict": dict(pairs)} if named else {"pairs": [[encoded(key, depth + 1), each] for key, each in pairs]}
     if _is_array(value):
         return _array(value)
+    if kind.__module__.partition(".")[0] == "pandas" and kind.__name__ in ("Series", "DataFrame"):
+        return _table(value, depth)
     if isinstance(value, enum.Enum):
         return {"name": f"{kind.__module__}:{kind.__qualname__}.{value.name}"}
     if isinstance(value, (type, FunctionType, BuiltinFunctionType)):
@@ -85,6 +89,39 @@ def encoded(value: Any, depth: int = 0, name: str = "") -> Any:
         inside = {key: encoded(each, depth + 1, key) for key, each in fields.items()}
         return {"object": f"{kind.__module__}:{kind.__qualname__}", "fields": inside}
     return _opaque(value)
+
+
+def _table(value: Any, depth: int) -> Any:
+    """Return a series or a frame of pandas by its columns; nothing of one whose rows or columns have other names."""
+    index = value.index
+    if type(index).__name__ != "RangeIndex" or (index.start, index.step) != (0, 1):
+        return _opaque(value)
+    is_frame = type(value).__name__ == "DataFrame"
+    columns = [*value.items()] if is_frame else [("" if value.name is None else value.name, value)]
+    names = [name for name, _ in columns]
+    if not all(type(name) is str for name in names) or len({*names}) < len(names):
+        return _opaque(value)
+    made = {
+        name: encoded(each.to_numpy() if each.dtype.kind in "biuf" else each.tolist(), depth + 1, name)
+        for name, each in columns
+    }
+    return {"frame" if is_frame else "series": made}
+
+
+def made_table(kind: str, columns: Mapping[str, Any]) -> Any:
+    """Return a series or a frame of pandas of its columns by name.
+
+    Raises:
+        UsageError: where these are no columns of one table, such as after an edit by hand.
+    """
+    pandas: Any = importlib.import_module("pandas")
+    try:
+        if kind == "frame":
+            return pandas.DataFrame(dict(columns))
+        [(name, values)] = columns.items()
+        return pandas.Series(values, name=name or None)
+    except ValueError as error:
+        raise UsageError(f"the columns {', '.join(columns)} make no {kind} of pandas: {error}") from error
 
 
 def _loader(value: Any, depth: int) -> Any:
@@ -144,6 +181,9 @@ def decoded(value: Any, package: str = "") -> Any:
             return made(decoded(each, package) for each in value[name])
     if "array" in value:
         return _restored(value)
+    for kind in TABLES:
+        if kind in value:
+            return made_table(kind, {str(name): decoded(each, package) for name, each in value[kind].items()})
     if "torch" in value:
         import torch
 
@@ -188,8 +228,9 @@ def is_kept(value: Any, package: str = "") -> bool:
         if key in value:
             inside: Any = value.get("fields", value.get("arguments", {}))
             return _is_of(value[key], package) and all(is_kept(each, package) for each in inside.values())
-    if "dict" in value:
-        return all(is_kept(each, package) for each in value["dict"].values())
+    for key in ("dict", *TABLES):
+        if key in value:
+            return all(is_kept(each, package) for each in value[key].values())
     parts: Any = next((value[key] for key in ("list", "tuple", "set", "frozenset", "pairs") if key in value), [])
     return all(is_kept(each, package) for each in parts)
 
@@ -204,8 +245,9 @@ def is_cut(value: Any) -> bool:
         return True
     if is_array(value):
         return "rows" not in value or (bool(value["shape"]) and len(value["rows"]) < value["shape"][0])
-    if "dict" in value:
-        return any(map(is_cut, value["dict"].values()))
+    for key in ("dict", *TABLES):
+        if key in value:
+            return any(map(is_cut, value[key].values()))
     if "fields" in value or "arguments" in value:
         inside: Any = value.get("fields", value.get("arguments", {}))
         return any(map(is_cut, inside.values()))
@@ -264,11 +306,11 @@ def _rows(numbers: Any) -> Any:
 def _restored(value: Mapping[str, Any]) -> Any:
     if "rows" not in value:
         raise UsageError(f"the numbers of an array of shape {value.get('shape')} were not kept")
-    shape = tuple(int(each) for each in value["shape"])
     try:
+        shape = tuple(int(each) for each in value["shape"])
         return made_array(str(value["array"]), str(value["dtype"]), value["rows"], shape)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise UsageError(f"the numbers of an array of shape {shape} cannot be read: {error}") from error
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise UsageError(f"the numbers of an array of shape {value.get('shape')} cannot be read: {error}") from error
 
 
 def made_array(home: str, dtype: str, rows: Any, shape: tuple[int, ...]) -> Any:

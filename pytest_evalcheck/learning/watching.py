@@ -85,7 +85,7 @@ class Watcher:
     @contextmanager
     def watch(self) -> Iterator[None]:
         """Watch the calls of this thread, and of threads that begin in the block."""
-        with self._monitored() if _can_monitor() else self._profiled():
+        with self._profiled() if _free_tool() is None else self._monitored():
             yield
         self._open.clear()
 
@@ -115,7 +115,7 @@ class Watcher:
     def _monitored(self) -> Iterator[None]:
         """Watch by events of single code objects, from Python 3.12 on: what is not watched costs nothing."""
         monitoring: Any = vars(sys)["monitoring"]
-        tool, events = monitoring.PROFILER_ID, monitoring.events
+        tool, events = _free_tool(), monitoring.events
         monitoring.use_tool_id(tool, "pytest-evalcheck")
 
         def start(code: CodeType, _: int) -> Any:
@@ -271,9 +271,10 @@ class Watcher:
         return False
 
 
-def _can_monitor() -> bool:
+def _free_tool() -> int | None:
+    """Return an id for events of code objects, none that has a meaning: a test may use the profiler of Python."""
     monitoring = vars(sys).get("monitoring")
-    return monitoring is not None and monitoring.get_tool(monitoring.PROFILER_ID) is None
+    return next((each for each in (4, 3) if monitoring.get_tool(each) is None), None) if monitoring else None
 
 
 def roots(package: str) -> list[Path]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import textwrap
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from pytest_evalcheck.learning.corpus import read
 
 PACKAGE = """
     import numpy as np
@@ -206,3 +209,63 @@ def test_tests_that_call_nothing_say_so(pytester: pytest.Pytester) -> None:
     ran = pytester.runpytest_subprocess("--evalcheck-learn=colorsys")
     ran.stdout.fnmatch_lines(["evalcheck: no call of a public function or method of colorsys was seen"])
     assert ran.ret == 0
+
+
+_ENDS = """
+    import os
+    import torch
+    from learned_project.metrics import share
+
+
+    def test_share():
+        share(torch.eye(3), torch.tensor([0, 1, 1]))
+
+
+    def test_that_ends_its_process():
+        os._exit(3)
+"""
+
+
+def test_what_was_seen_before_a_test_ends_the_process_is_kept_and_said(
+    pytester: pytest.Pytester, project: Path
+) -> None:
+    (project / "tests" / "test_metrics.py").write_text(textwrap.dedent(_ENDS))
+    assert _learn(pytester, "-p", "no:randomly").ret == 3
+    unfinished = project / "evalcheck-corpus" / "unfinished"
+    assert [*read(unfinished / "main").entries] == ["learned_project.metrics:share"]
+    ran = pytester.runpytest_subprocess("--evalcheck-target=learned_project.metrics:Tally(3)")
+    ran.stdout.fnmatch_lines([f"inferred: {unfinished} is of a run of tests that did not end: run them again, *"])
+    workers = _learn(pytester, "-p", "no:randomly", "-n1", "--dist=load", "--max-worker-restart=0")
+    workers.stdout.fnmatch_lines(["*learned learned_project: 1 calls of 1 functions and 0 classes"])
+    assert not unfinished.exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
+def test_a_process_that_a_test_has_forked_writes_no_corpus(pytester: pytest.Pytester, project: Path) -> None:
+    source = """
+        import atexit, os, time
+        import torch
+        from learned_project.metrics import share
+
+        CHILD = os.getpid()
+
+
+        def test_that_forks():
+            global CHILD
+            CHILD = os.fork()
+            if CHILD == 0:
+                time.sleep(1)  # it goes on as pytest, and ends after the run
+            else:
+                atexit.register(os.waitpid, CHILD, 0)
+
+
+        def test_share():
+            if CHILD:
+                share(torch.eye(3), torch.tensor([0, 1, 1]))
+            else:
+                share(torch.eye(2), torch.tensor([0, 1]))
+    """
+    (project / "tests" / "test_metrics.py").write_text(textwrap.dedent(source))
+    _learn(pytester, "-p", "no:randomly")
+    [(_, call)] = read(project / "evalcheck-corpus").entries["learned_project.metrics:share"].calls
+    assert call.arguments["targ"]["shape"] == [3]

@@ -56,6 +56,15 @@ SOURCE = """
             return {"exact": said == case.answer, "length": len(said) / len(case.answer)}
 
 
+    def table_gap(table, expected):
+        return float((table["score"] - expected).abs().mean())
+
+
+    def table_gap_of_the_first(table, expected):
+        # The bug: the rows of a table are read by their place in the first batch, of three.
+        return float(sum(abs(table["score"][i] - expected[i]) for i in range(3)) / 3)
+
+
     def overlap(said, expected):
         a, b = {*said.split()}, {*expected.split()}
         return len(a & b) / max(1, len(a | b))
@@ -137,6 +146,10 @@ def use(code: Any) -> None:
     pile.push(torch.tensor([1.0, 2.0]), torch.tensor([1.5, 2.0]))
     pile.push(torch.tensor([4.0]), torch.tensor([1.0]))
     assert pile.value == 1.625
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"score": [0.5, 1.0, 3.0], "group": ["a", "b", "a"]})
+    for function in (code.table_gap, code.table_gap_of_the_first):
+        function(table, pandas.Series([1.0, 1.5, 2.0], name="expected"))
     for function in (code.trend, code.coin, code.one):
         function(torch.tensor([0.5, 1.0, 3.0, 0.25]), torch.tensor([1.0, 1.5, 2.0, 4.0]))
 
@@ -172,6 +185,14 @@ def _proposed(code: Any, name: str) -> Proposed:
 def test_a_kind_is_found_by_trial(code: Any, name: str, kind: str, described: str) -> None:
     [target] = _proposed(code, name).targets
     assert (target.kind, target.described) == (kind, described)
+
+
+def test_a_table_of_pandas_is_rows(code: Any) -> None:
+    proposed = {name: _proposed(code, name) for name in ("table_gap", "table_gap_of_the_first")}
+    [target] = proposed["table_gap"].targets
+    assert (target.kind, target.inputs) == ("metric", "ec.learned('kinds_project:table_gap')")
+    assert not proposed["table_gap_of_the_first"].targets
+    assert "KeyError" in proposed["table_gap_of_the_first"].why or proposed["table_gap_of_the_first"].decided
 
 
 def test_a_decoder_is_a_step_with_a_cache_of_the_package(code: Any, pytester: pytest.Pytester) -> None:

@@ -101,6 +101,39 @@ def test_rows_that_were_too_large_are_drawn_by_a_seed() -> None:
     assert 0 <= preds.min() <= preds.max() <= 1
     assert strategy.right is not None
     assert strategy.right((1, 2)) == (2, 2)
+    assert strategy.wrong is not None
+    assert all(row[0] == row[1] != strategy.wrong(row)[0] for row in strategy.contrast)
+    assert len(strategy.contrast) == 4
+
+
+def test_rows_of_tables_are_samples() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"score": [0.5, 1.5, 2.0], "group": ["a", "b", "a"]})
+    [stream] = _streams({"table": frame, "hit": frame["score"] > 1})
+    assert [column.path for column in stream.columns] == [("table", "score"), ("table", "group"), ("hit", "score")]
+    table, hit = stream.batch([(0.25, "b", True), (1.5, "a", False)])
+    pandas.testing.assert_frame_equal(table, pandas.DataFrame({"score": [0.25, 1.5], "group": ["b", "a"]}))
+    pandas.testing.assert_series_equal(hit, pandas.Series([True, False], name="score"))
+    [one] = _streams({"x": frame["score"]}, {"x": frame["score"] + 1}, one_sample=True)
+    assert not one.is_text
+    [[drawn]] = one.batch(one.strategy(changes=False).fixed(1))
+    assert drawn.tolist() in ([0.5, 1.5, 2.0], [1.5, 2.5, 3.0])
+    assert (type(drawn), drawn.name) == (pandas.Series, "score")
+
+
+def test_rows_that_are_too_large_to_be_drawn_are_refused() -> None:
+    written = {**encoded(numpy.zeros((4, 3, 16, 16))), "shape": [4, 100_000, 100_000]}
+    written.pop("rows")
+    with pytest.raises(UsageError, match="rows that are too large to be drawn"):
+        streams_of("some.module:share", [("t", {"preds": written})])
+
+
+def test_where_all_targets_are_equal_no_prediction_is_wrong() -> None:
+    for targets in ([1, 1, 1], [1, 0, 1]):
+        [stream] = _streams({"preds": [1, 0, 1], "target": targets})
+        strategy = stream.strategy(changes=True)
+        assert (strategy.wrong is None) is (len({*targets}) == 1)
+        assert len(strategy.contrast) == (0 if strategy.wrong is None else 2)
 
 
 def test_calls_with_one_sample_each() -> None:
@@ -194,7 +227,7 @@ def test_a_name_that_is_not_there(tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 
 def _damaged(value: Any, random: Random) -> Any:
     """Return a copy of a JSON value in which some part is another one."""
-    if random.random() < 0.06:
+    if random.random() < 0.03:
         return random.choice([None, 7, "x", [], {}, [[1], 2], {"array": "torch"}, {"tuple": 3}, -0.5])
     if isinstance(value, dict):
         return {key: _damaged(each, random) for key, each in value.items() if random.random() > 0.02}
@@ -202,9 +235,10 @@ def _damaged(value: Any, random: Random) -> Any:
 
 
 def test_a_corpus_that_was_damaged_is_read_or_refused_in_a_sentence(tmp_path: Path) -> None:
+    table = pytest.importorskip("pandas").DataFrame({"d": [0.5, 0.25, 1.0], "e": ["x", "y", "x"]})
     calls = [
-        {"a": torch.rand(3, 2), "b": [1, 2, 3], "c": {"x": numpy.arange(3)}, "k": 2},
-        {"a": torch.rand(2, 2), "b": [1, 2], "c": {"x": numpy.arange(2)}, "k": 2},
+        {"a": torch.rand(3, 2), "b": [1, 2, 3], "c": {"x": numpy.arange(3)}, "k": 2, "t": table},
+        {"a": torch.rand(2, 2), "b": [1, 2], "c": {"x": numpy.arange(2)}, "k": 2, "t": table[:2]},
     ]
     kept = [{"test": "t", "arguments": {name: encoded(each) for name, each in call.items()}} for call in calls]
     entry = {"name": "some.module:share", "kind": "function", "calls": kept, "objects": []}

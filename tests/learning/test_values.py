@@ -80,6 +80,17 @@ def test_arrays_come_back(value: Any) -> None:
     assert repr(found.tolist()) == repr(value.tolist())
 
 
+def test_tables_come_back_unless_their_rows_have_names() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"score": [0.5, 1.5, 2.0], "group": ["a", "b", "a"], "n": [1, 2, 3]})
+    pandas.testing.assert_frame_equal(_round(frame), frame)
+    for name in ("score", "n"):
+        pandas.testing.assert_series_equal(_round(frame[name]), frame[name])
+    pandas.testing.assert_series_equal(_round(pandas.Series([True, False])), pandas.Series([True, False]))
+    for other in (frame.set_index("group"), frame[1:], frame.rename(columns={"n": "score"}), frame.T):
+        assert "opaque" in encoded(other)
+
+
 def test_what_is_large_is_cut_and_says_so() -> None:
     rows = encoded(torch.zeros(10_000, 7))
     assert (rows["shape"], len(rows["rows"])) == ([10_000, 7], MOST_NUMBERS // 7)

@@ -13,7 +13,7 @@ import pytest
 
 from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.learning import corpus
-from pytest_evalcheck.learning.watching import MOST_CALLS, Watcher
+from pytest_evalcheck.learning.watching import MOST_CALLS, Call, Seen, Watcher
 
 SOURCE = """
     import threading
@@ -156,7 +156,7 @@ class TestCorpus:
         assert {*found.entries} == {"watched_project:share", "watched_project:Mean"}
         assert found.entries["watched_project:share"].calls == watcher.seen["watched_project:share"].calls
         assert found.entries["watched_project:Mean"].objects == watcher.seen["watched_project:Mean"].objects
-        again = corpus.write(found.entries, tmp_path / "again", ["watched_project"])[0]
+        (again,) = corpus.write(found.entries, tmp_path / "again", ["watched_project"])
         assert again.read_text() == path.read_text()
 
     def test_processes_are_joined(self, watched: Any) -> None:
@@ -199,6 +199,33 @@ class TestCorpus:
     def test_a_file_that_is_too_large(self, tmp_path: Path) -> None:
         (tmp_path / "x.json").write_text(" " * (corpus.MOST_BYTES + 1))
         with pytest.raises(UsageError, match="a corpus has at most"):
+            corpus.read(tmp_path)
+
+    def test_what_is_written_is_not_too_large_to_be_read(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def seen(functions: int) -> dict[str, Seen]:
+            calls = [("t", Call("", {"right": [call] * 60})) for call in range(24)]
+            return {f"x:f{number}": Seen("x", f"f{number}", is_class=False, calls=calls) for number in range(functions)}
+
+        monkeypatch.setattr(corpus, "MOST_BYTES", 20_000)
+        kept, said = {}, {}
+        for functions in (2, 20, 90):
+            ((path, said[functions]),) = corpus.write(seen(functions), tmp_path, ["x"]).items()
+            assert path.stat().st_size <= corpus.MOST_BYTES
+            kept[functions] = corpus.read(tmp_path).entries
+        assert {functions: [len(kept[functions]), len(kept[functions]["x:f0"].calls)] for functions in kept} == {
+            2: [2, 24],
+            20: [20, 3],
+            90: [len(kept[90]), 1],
+        }
+        assert 50 < len(kept[90]) < 90
+        assert said[2] == ""
+        assert said[20] == "3 calls of a function and fewer objects are kept, since a file has at most 20000 bytes"
+        assert said[90].startswith(f"{90 - len(kept[90])} of 90 names are left out, such as x:f")
+
+    @pytest.mark.parametrize("text", [b'{"format": "\xff"}', b"[" * 100_000], ids=["encoding", "depth"])
+    def test_a_file_that_is_no_text_or_too_deep(self, tmp_path: Path, text: bytes) -> None:
+        (tmp_path / "x.json").write_bytes(text)
+        with pytest.raises(UsageError, match=r"x\.json (cannot be read|is not JSON)"):
             corpus.read(tmp_path)
 
     def test_no_folder_is_an_empty_corpus(self, tmp_path: Path) -> None:

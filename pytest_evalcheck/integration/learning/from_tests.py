@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
+import time
 from collections.abc import Generator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +18,8 @@ from pytest_evalcheck.learning import corpus
 from pytest_evalcheck.learning.watching import Seen, Watcher, roots
 
 _LEARNED = "evalcheck_learned"
+_RARELY = 20
+"""Factor of the time that writing took, after which what was seen so far is written again."""
 
 
 class Learning:
@@ -26,6 +32,8 @@ class Learning:
         self._parts: dict[str, Mapping[str, Seen]] = {}
         """By worker: what it has seen."""
         self._lines: list[str] = []
+        self._process, self._next = os.getpid(), 0.0
+        self._folder = config.rootpath / corpus.FOLDER
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
@@ -36,30 +44,50 @@ class Learning:
                 return (yield)
         finally:
             self._watcher.forget()
+            self._keep_so_far()
+
+    def _keep_so_far(self) -> None:
+        """Write now and then what was seen so far: a test may end its process, or never end."""
+        began = time.monotonic()
+        if began < self._next or os.getpid() != self._process:
+            return
+        worker = getattr(self.config, "workerinput", {}).get("workerid", "main")
+        with suppress(UsageError):
+            corpus.write(self._watcher.seen, self._folder / corpus.UNFINISHED / worker, self.packages)
+        now = time.monotonic()
+        self._next = now + _RARELY * (now - began)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        """Take what a worker of xdist has seen; one that died has nothing."""
-        for package, text in getattr(node, "workeroutput", {}).get(_LEARNED, {}).items():
+        """Take what a worker of xdist has seen; of one that died what it had written."""
+        worker = node.gateway.id
+        texts = getattr(node, "workeroutput", {}).get(_LEARNED)
+        if texts is None:
+            self._parts[worker] = corpus.read(self._folder / corpus.UNFINISHED / worker).entries
+        for package, text in (texts or {}).items():
             entries = corpus.parsed(text, f"the corpus of {package}")[2]
             part = {f"{each.module}:{each.name}": each for each in entries}
-            self._parts[node.gateway.id] = {**self._parts.get(node.gateway.id, {}), **part}
+            self._parts[worker] = {**self._parts.get(worker, {}), **part}
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Write the corpus, or give it to the controller."""
+        """Write the corpus, or give it to the controller. A process that a test has forked writes none."""
+        if os.getpid() != self._process:
+            return
         seen = corpus.merged([self._watcher.seen, *(self._parts[name] for name in sorted(self._parts))])
         if hasattr(self.config, "workeroutput"):
-            self.config.workeroutput[_LEARNED] = dict(corpus.texts(seen, self.packages))
+            self.config.workeroutput[_LEARNED] = {
+                package: text for package, (text, _) in corpus.texts(seen, self.packages).items()
+            }
             return
-        folder = self.config.rootpath / corpus.FOLDER
+        shutil.rmtree(self._folder / corpus.UNFINISHED, ignore_errors=True)
         try:
-            written = corpus.write(seen, folder, self.packages)
+            written = corpus.write(seen, self._folder, self.packages)
         except UsageError as error:
             self._lines = [f"evalcheck: {error}"]
             session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
             return
         self._lines = [f"evalcheck: {line}" for line in corpus.summary(seen, self.packages)]
-        self._lines += [f"evalcheck: wrote {path.relative_to(self.config.rootpath)}" for path in written]
+        self._lines += [f"evalcheck: {line}" for line in wrote(written, self.config.rootpath)]
         modules = " ".join(f"--evalcheck-target={package}" for package in self.packages)
         self._lines += [f"evalcheck: next: pytest {modules}"] if written else []
 
@@ -130,4 +158,10 @@ def learn_script(asked: str, script: Path, arguments: list[str]) -> list[str]:
     finally:
         sys.argv = before
     written = corpus.write(watcher.seen, Path(corpus.FOLDER), packages)
-    return [*lines, *corpus.summary(watcher.seen, packages), *(f"wrote {path}" for path in written)]
+    return [*lines, *corpus.summary(watcher.seen, packages), *wrote(written)]
+
+
+def wrote(written: Mapping[Path, str], root: Path | None = None) -> list[str]:
+    """Say which files were written, and what was left out of them."""
+    shown = {path.relative_to(root) if root else path: left for path, left in written.items()}
+    return [f"wrote {path}: {left}" if left else f"wrote {path}" for path, left in shown.items()]

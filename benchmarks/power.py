@@ -37,7 +37,7 @@ sys.path[:0] = [str(Path(__file__).parent), str(ROOT), str(TARGETS)]
 
 RESULTS = Path(__file__).with_name("power_results.jsonl")
 JUDGED = Path(__file__).with_name("power_judged.jsonl")
-"""Of counted mutants that were not found, or by the reference alone: what it takes to find them, judged by hand.
+"""Judgement by hand of the counted mutants that were not found, or by the reference alone: what it takes to find them.
 
 ``reference``: code that is as consistent as the right one; ``known``: the same, and the check with the reference is a
 known failure of the target, which passes over any other number; ``gap``: a property could show it.

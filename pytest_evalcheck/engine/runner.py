@@ -421,7 +421,7 @@ class CellRunner:
             self.spec.check.function(subject, case)
         except CheckFailure as failure:
             failure.id = failure.id or failure.cause or id_of_error(failure)
-            if (name := drawn_number(getattr(subject.build(), "intervals", ()), failure)) and drawn_since(states):
+            if drawn_since(states) and (name := drawn_number(subject, failure)):
                 raise NotApplicable(f"{name} is drawn at random, as ec.Interval(draws=...) says") from failure
             raise
         except (NotApplicable, HypothesisException):

@@ -254,11 +254,11 @@ class Run:
             golds = [self.response(document, answer) for answer in self.gold(document)[:1]]
             names = exact_marks(golds, lambda text, document=document: self.marks(document, [text]))  # type: ignore[misc]
             if getattr(self._task, "made_documents", False):
-                names = tuple(self._of_answers(document, golds, names))
+                names = tuple(self._marks_of_answers(document, golds, names))
             found += names
         return tuple(dict.fromkeys(found))
 
-    def _of_answers(self, document: Any, golds: Sequence[str], names: Sequence[str]) -> list[str]:
+    def _marks_of_answers(self, document: Any, golds: Sequence[str], names: Sequence[str]) -> list[str]:
         """Return the marks that a made answer gets, without metrics that look at the form of a response alone.
 
         One that it does not get may want an answer of another kind. Of one that the answer to another document gets,

@@ -57,7 +57,7 @@ def _labelled(predicted: Callable[[Any, Any], tuple[Any, Any]], batch: Any, outp
     return predicted(logits, labels) if classes else None
 
 
-def _own(logits: Any, labels: Any) -> tuple[Any, Any]:
+def _as_they_are(logits: Any, labels: Any) -> tuple[Any, Any]:
     return logits, labels
 
 
@@ -70,7 +70,9 @@ def _next(logits: Any, labels: Any) -> tuple[Any, Any]:
 
 
 _OF_CLASSES = ("Token", "Sequence", "Image", "Video", "Audio")
-_PREDICTED = {"ForCausalLM": _next, "ForMaskedLM": _own} | {f"For{name}Classification": _own for name in _OF_CLASSES}
+_PREDICTED = {"ForCausalLM": _next, "ForMaskedLM": _as_they_are} | {
+    f"For{name}Classification": _as_they_are for name in _OF_CLASSES
+}
 """The logits that predict labels, by the name that a model has for its loss."""
 
 _TUPLE = '"Whether or not to return a `ModelOutput` instead of a plain tuple." (return_dict of the forward)'

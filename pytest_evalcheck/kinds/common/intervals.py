@@ -182,8 +182,11 @@ def require_intervals(record: Any) -> None:
             raise TypeError(f"intervals has {safe_text(each)}; expected ec.Interval(value=..., error=...)")
 
 
-def drawn_number(intervals: Sequence[Interval], failure: CheckFailure) -> str:
+def drawn_number(subject: Any, failure: CheckFailure) -> str:
     """Return the name of the number that differs in a failure if its interval says that it is drawn; else ''."""
+    if not failure.contrast.startswith("another number for "):
+        return ""  # what cannot be made has no record to ask
+    intervals = getattr(subject.build(), "intervals", ())
     keys = [key for each in intervals if each.draws for key in (each.value, each.error, each.low, each.high)]
     return next((repr(key) for key in keys if failure.contrast == f"another number for {key!r}"), "")
 

@@ -83,8 +83,9 @@ class FineStream(Stream):
     @classmethod
     def first_plans(cls, inputs: SampleStrategy, n: int) -> Plans:
         """The streams of `Stream`, and three of numbers with many digits: one sum may be nearly a short number."""
-        plan = [[0], [*range(1, n + 3)]]
-        fine = [inputs.bulk(Bulk(seed=seed, rows=n + 3)) for seed in range(3)] if inputs.bulk else []
+        count = max(4, n + 1)
+        plan = [[0], [*range(1, count)]]
+        fine = [inputs.bulk(Bulk(seed=seed, rows=count)) for seed in range(3)] if inputs.bulk else []
         return [*super().first_plans(inputs, n), *(([*rows], plan) for rows in fine)]
 
 

@@ -233,7 +233,9 @@ def test_what_was_seen_before_a_test_ends_the_process_is_kept_and_said(
     assert _learn(pytester, "-p", "no:randomly").ret == 3
     unfinished = project / "evalcheck-corpus" / "unfinished"
     assert [*read(unfinished / "main").entries] == ["learned_project.metrics:share"]
-    ran = pytester.runpytest_subprocess("--evalcheck-target=learned_project.metrics:Tally(3)", "--evalcheck-select=EC201")
+    ran = pytester.runpytest_subprocess(
+        "--evalcheck-target=learned_project.metrics:Tally(3)", "--evalcheck-select=EC201"
+    )
     ran.stdout.fnmatch_lines([f"inferred: {unfinished} is of a run of tests that did not end: run them again, *"])
     workers = _learn(pytester, "-p", "no:randomly", "-n1", "--dist=load", "--max-worker-restart=0")
     workers.stdout.fnmatch_lines(["*learned learned_project: 1 calls of 1 functions and 0 classes"])

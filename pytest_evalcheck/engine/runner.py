@@ -389,7 +389,7 @@ class CellRunner:
                 states = random_states()
                 with counting(self.state.stats), on_device as ledger:
                     self.state.ledger = ledger
-                    self._check(case, arguments)
+                    self._check(case, arguments, states)
                 drawn = drawn_since(states)
         except NotCheckable:
             changed.clear()  # the case was left half done
@@ -414,9 +414,9 @@ class CellRunner:
             return CheckFailure("a kernel failed an assertion on ordinary data", id="device-lost", actual=text)
         return DeviceLost(f"not checkable on this device, which was lost: a kernel failed an assertion ({text})")
 
-    def _check(self, case: Any, arguments: Mapping[str, Any]) -> None:
+    def _check(self, case: Any, arguments: Mapping[str, Any], states: tuple[Any, Any, Any]) -> None:
         subject = self._subject(arguments, device_spec.torch_name(self.spec.device))
-        before, states = self._factory.snapshot(), random_states()
+        before = self._factory.snapshot()
         try:
             self.spec.check.function(subject, case)
         except CheckFailure as failure:

@@ -11,7 +11,7 @@ import pytest
 import pytest_evalcheck as ec
 from pytest_evalcheck import adapters
 from pytest_evalcheck.errors import UsageError
-from pytest_evalcheck.expectations.failures import NotApplicable
+from pytest_evalcheck.expectations.failures import NotApplicable, NotCheckable
 
 os.environ.setdefault("LM_HARNESS_CACHE_PATH", os.path.join(tempfile.gettempdir(), "lm_eval"))
 pytest.importorskip("lm_eval", reason="lm_eval is not installed")
@@ -218,6 +218,17 @@ def test_a_metric_that_loads_from_a_network_is_not_applicable() -> None:
     assert made.tally is not None
     with registry.offline(), pytest.raises(NotApplicable, match="loads what is not on this machine"):
         made.tally([SUMS[0]], [["18"]])
+
+
+def test_documents_without_a_field_that_a_template_names_are_not_checkable() -> None:
+    made = task()
+    made.config.doc_to_text = "{{passage}} {{question}}"
+    own = recorded(made)
+    assert own.requests is not None
+    with pytest.raises(NotCheckable, match="'passage' is undefined; give documents with all fields"):
+        own.requests([SUMS[0]])
+    with pytest.raises(NotCheckable, match="give documents with all fields that it names"):
+        registry.task("gsm8k", documents=[{"question": "9 + 9?"}])
 
 
 def test_an_error_of_the_task_itself_is_no_network() -> None:

@@ -49,15 +49,18 @@ def task(name: str, documents: Sequence[Mapping[str, Any]] | None = None, **over
     Raises:
         UsageError: where there is no such task, with the nearest name.
         NotLoaded: where its code cannot be imported, or no documents can be made for it.
+        NotCheckable: where a template names a field that the given documents lack.
     """
     if documents is None and not overrides:
         return _alone(name)
     config = {**_config(name), **overrides}
     cls = config.pop("class", None)
-    with offline(), _quiet():
-        if documents is not None:
-            return _task_over(config, cls, list(documents))
-    return _own_or_made(name, config, cls)
+    if documents is None:
+        return _own_or_made(name, config, cls)
+    from pytest_evalcheck.adapters.lm_eval.task import called
+
+    with offline(), _quiet(), called():
+        return _task_over(config, cls, list(documents))
 
 
 @cache

@@ -19,7 +19,7 @@ from pytest_evalcheck.adapters.common.forms import FORMS, best_form, exact_marks
 from pytest_evalcheck.adapters.common.made_documents import names_in
 from pytest_evalcheck.adapters.common.network import loads
 from pytest_evalcheck.adapters.common.reordering import reordered
-from pytest_evalcheck.expectations.failures import NotApplicable
+from pytest_evalcheck.expectations.failures import NotApplicable, NotCheckable
 from pytest_evalcheck.kinds.task.record import Request, Tally, Task
 
 CLASSES = ("lm_eval.api.task.Task",)
@@ -75,17 +75,23 @@ def _template(source: str) -> Any:
 
 
 @contextmanager
-def _called() -> Iterator[None]:
+def called() -> Iterator[None]:
     """Call the task in this block. Each template is compiled once: lm_eval does so for every document.
 
     Raises:
         NotApplicable: where the task loads what is not on this machine.
+        NotCheckable: where a template fails on its document, so that nothing is known of the task.
     """
+    from jinja2 import TemplateError
     from lm_eval.utils import env
 
     try:
         with patch.object(env, "from_string", _template):
             yield
+    except TemplateError as error:
+        raise NotCheckable(
+            f"a template of the task fails on a document: {error}; give documents with all fields that it names"
+        ) from error
     except (OSError, LookupError) as error:
         if loads(error):
             raise NotApplicable(f"the task loads what is not on this machine: {error}"[:300]) from error
@@ -131,7 +137,7 @@ class Run:
         task.set_fewshot_seed(_SEED)
         return task
 
-    @_called()
+    @called()
     def _built(self, task: Any, **options: Any) -> list[Any]:
         if self._lm is not None:
             options |= {"apply_chat_template": True, "chat_template": self._lm.apply_chat_template}
@@ -162,7 +168,7 @@ class Run:
             found.setdefault(instance.doc_id, []).append(request_of(instance))
         return found
 
-    @_called()
+    @called()
     def question(self, document: Any) -> str:
         """Return the text of a document, as its template gives it."""
         return str(self._task.doc_to_text(document))
@@ -182,7 +188,7 @@ class Run:
         self._built(task)
         return shown
 
-    @_called()
+    @called()
     def choices(self, document: Any) -> list[str]:
         """Return the texts of the choices."""
         return list(self._task.doc_to_choice(document))
@@ -191,7 +197,7 @@ class Run:
         """Return the document with its choices in another order."""
         return reordered(document, order, self.choices, self.gold)
 
-    @_called()
+    @called()
     def gold(self, document: Any) -> Any:
         """Return the right answer: the index of a choice, or what the metrics leave of the target."""
         if getattr(self._task, "multiple_input", 0):
@@ -219,7 +225,7 @@ class Run:
             self.form = self._found_form(document)
         return self._written(self.form, document, str(answer))
 
-    @_called()
+    @called()
     def _written(self, form: str, document: Any, answer: str) -> str:
         if form != "target":
             return filled(form, answer)
@@ -287,7 +293,7 @@ class Run:
         """Return all numbers of a document that are better the higher they are, as shares of a full mark."""
         return {name: mark / _full(mark) for name, mark in self._numbers(document, responses).items()}
 
-    @_called()
+    @called()
     def _numbers(self, document: Any, responses: Sequence[Any]) -> dict[str, float]:
         task = self.with_documents([document])
         rising = task.higher_is_better() or {}
@@ -321,12 +327,12 @@ class Run:
         )
         return made if isinstance(made, list) else [made]
 
-    @_called()
+    @called()
     def answer(self, document: Any, responses: Sequence[Any]) -> dict[str, Any]:
         """Return what each filter leaves of the responses."""
         return dict(self._filtered(self.with_documents([document]), responses))
 
-    @_called()
+    @called()
     def tally(self, documents: Sequence[Any], responses: Sequence[Any]) -> Tally:
         """Run ``simple_evaluate`` over the documents, with a model that gives these responses."""
         from pytest_evalcheck.adapters.lm_eval.runs import evaluated

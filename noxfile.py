@@ -286,7 +286,7 @@ def model(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def engines(session: nox.Session) -> None:
-    """Engines around a real language model: vLLM in this process and as a server, and transformers as a server.
+    """Engines around a real language model: vLLM here and as a server, transformers as a server, and converted weights.
 
     Without what vLLM requires, which would be builds for a GPU: constraints-engines.txt has all of it. Words behind
     ``--`` are options of pytest, such as ``-k bfloat16``.
@@ -298,8 +298,8 @@ def engines(session: nox.Session) -> None:
     environment = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "EVALCHECK_MODEL_CACHE": place}
     session.run("python", "fixtures/targets/_smollm2.py", env=environment, silent=True)
     run = ("python", "-W", "ignore", "-m", "pytest", "--evalcheck", "-q", "--evalcheck-effort=quick")
-    targets = ("--evalcheck-device=cpu", "fixtures/targets/evalcheck_engines.py")
-    session.run(*run, *targets, *session.posargs, env=environment)
+    targets = [f"fixtures/targets/evalcheck_{name}.py" for name in ("engines", "engines_converted")]
+    session.run(*run, "--evalcheck-device=cpu", *targets, *session.posargs, env=environment)
 
 
 @nox.session(default=False)

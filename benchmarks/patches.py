@@ -3,7 +3,8 @@
     python benchmarks/patches.py [LIBRARY ...] [--all-checks] [--device cpu] [--files evalcheck_*.py] [--workers 2]
 
 For each library, the targets of fixtures/targets run twice, with `--evalcheck-patched` and without, at quick effort:
-the checks of the mended faults, or all of them with `--all-checks`. A fault is mended where its known checks pass,
+the checks of the mended faults, or all of them with `--all-checks`. Those of faults that the CPU does not show run on
+every device and in processes of their own, too. A fault is mended where its known checks pass,
 or show another known fault. Prints a table, and exits with 1 where a fault is not mended or not seen, or where a check
 that passed does not pass any more.
 """
@@ -33,15 +34,20 @@ from pytest_evalcheck.fixes.patches.editing import PatchError  # noqa: E402
 from pytest_evalcheck.fixes.patches.patch import Library, Patch  # noqa: E402
 
 TARGETS = ROOT / "fixtures" / "targets"
+EVERYWHERE = "every"
+"""Every device, and processes of their own."""
 
 
 def cells(
     files: list[Path], codes: list[str], device: str, workers: int, *, patched: bool, python: str = sys.executable
 ) -> dict[tuple[str, str, str], dict[str, str]]:
     """Run checks by an interpreter; return outcome and upstream fault by target, check and device."""
-    options = [f"--evalcheck-device={device}", *(["--evalcheck-select", ",".join(codes)] if codes else [])]
+    where = [f"--evalcheck-device={device}", "-m", "full or not full"]
+    if device == EVERYWHERE:
+        where = ["-m", "full or not full or distributed"]
+    options = [*where, *(["--evalcheck-select", ",".join(codes)] if codes else [])]
     options += ["--evalcheck-patched"] if patched else []
-    return _cells(python, workers, [*options, "-m", "full or not full", *map(str, files)]) if files else {}
+    return _cells(python, workers, [*options, *map(str, files)]) if files else {}
 
 
 def sweep_cells(
@@ -125,6 +131,12 @@ def prove(library: Library, device: str, names: str, workers: int, *, every: boo
         cells(files, codes, device, workers, patched=patched) | sweep_cells(faults, codes, workers, patched=patched)
         for patched in (False, True)
     )
+    seen_there = {cell["fault"] for cell in before.values()}
+    if unseen := [fault for fault in known if fault.id not in seen_there]:
+        rest, codes = files_about([fault.id for fault in unseen], names), {code for one in unseen for code in one.codes}
+        for outcomes, patched in ((before, False), (after, True)):
+            more = cells(rest, sorted(codes), EVERYWHERE, workers, patched=patched)
+            outcomes |= {key: cell for key, cell in more.items() if key not in outcomes}
     shown: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
     for key, cell in before.items():
         if cell["outcome"] == "known":
@@ -133,9 +145,11 @@ def prove(library: Library, device: str, names: str, workers: int, *, every: boo
     for name in faults:
         seen = shown[name]
         green = [key for key in seen if after.get(key, {}).get("outcome") == "passed"]
-        covered = [key for key in seen if after.get(key, {}).get("outcome") == "known"]
+        covered = [
+            key for key in seen if (now := after.get(key, {})).get("outcome") == "known" and now["fault"] != name
+        ]
         red = [key for key in seen if key not in green and key not in covered]
-        verdict = "mended" if green and not red else "not seen" if not seen else "not mended"
+        verdict = "mended" if seen and not red else "not seen" if not seen else "not mended"
         bad += verdict != "mended"
         counts = f"{len(seen):4} known, {len(green):4} pass, {len(covered):3} show another known fault"
         print(f"  {verdict:10} {counts}  {name}")

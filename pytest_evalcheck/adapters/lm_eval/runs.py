@@ -176,9 +176,12 @@ class Run:
         return [scores for scores, _ in logged]
 
     def summary(self, responses: Any, documents: Any) -> dict[str, Any]:
-        """The numbers of all documents, with their standard errors; ``N/A`` where none is computed."""
+        """The numbers of all documents, with their standard errors; ``N/A`` where none is computed.
+
+        A metric whose function gives numbers of other names has none of its own: None.
+        """
         (results,) = self._evaluate(responses, documents, bootstrap_iters=FEWEST_DRAWS)["results"].values()
-        return dict(results)
+        return {**{key: None for one in self.intervals for key in (one.value, one.error)}, **results}
 
     def with_model(self, model: Any, documents: Sequence[Any], **options: Any) -> Any:
         """The results of a model on these documents, as ``simple_evaluate`` gives them."""

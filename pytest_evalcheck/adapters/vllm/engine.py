@@ -6,7 +6,7 @@ import itertools
 import sys
 from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import Any
 
 from pytest_evalcheck.kinds.engine.record import PARAMETERS, Completion, Engine, Messages, Parameters, Prompt
@@ -24,7 +24,11 @@ def record(llm: Any) -> Engine:
     def complete(prompts: Sequence[Prompt], parameters: Parameters) -> list[list[Completion]]:
         asked, sampling = [_prompt(prompt) for prompt in prompts], _sampling(parameters)
         # generate() runs all requests of the engine to their end, and would take the pieces of open streams.
-        outputs = streams.finished(asked, sampling) if streams.pieces else llm.generate(asked, sampling, use_tqdm=False)
+        with streams.left_by_an_error():
+            if streams.pieces:
+                outputs = streams.finished(asked, sampling)
+            else:
+                outputs = llm.generate(asked, sampling, use_tqdm=False)
         return [[_completion(choice, output) for choice in output.outputs] for output in outputs]
 
     def chat(messages: Messages, parameters: Parameters) -> Completion:
@@ -62,6 +66,15 @@ class _Streams:
         sampling = _sampling(parameters)
         sampling.output_kind = RequestOutputKind.DELTA
         return self._read(self._submit(_prompt(prompt), sampling))
+
+    @contextmanager
+    def left_by_an_error(self) -> Iterator[None]:
+        """Abort what is left where a step fails: the engine would wait for it for ever, in every later call."""
+        try:
+            yield
+        except Exception:
+            self.engine.abort_request(list(self.engine.output_processor.request_states), internal=True)
+            raise
 
     def finished(self, prompts: Sequence[Any], sampling: Any) -> list[Any]:
         """The outputs of prompts that are submitted beside open streams."""

@@ -12,16 +12,20 @@ LIBRARY = Library(
     patches=(
         Patch(
             mends=("peft-prefix-tuning-ignores-the-cache",),
-            says="forward() of prefix tuning keeps a cache that it is given, which has the prefix already",
+            says="forward() of prefix tuning keeps a cache that it is given, and fills an empty one with the prefix",
             edits={
                 "peft.peft_model:PeftModelForCausalLM.forward": (
                     replace(
                         'kwargs["past_key_values"] = self.get_prompt(batch_size, max_cache_len=max_cache_len)',
                         """\
 cache = kwargs.get("past_key_values")
-# what an earlier call returned has the prefix already
-if not (isinstance(cache, transformers.Cache) and cache.get_seq_length()):
-    kwargs["past_key_values"] = self.get_prompt(batch_size, max_cache_len=max_cache_len)""",
+if not isinstance(cache, transformers.Cache):
+    kwargs["past_key_values"] = self.get_prompt(batch_size, max_cache_len=max_cache_len)
+elif not cache.get_seq_length():  # what an earlier call filled has the prefix already
+    prefix = self.get_prompt(batch_size, max_cache_len=max_cache_len)
+    for place, layer in enumerate(prefix.layers):
+        if layer.get_seq_length():  # layers that share the cache of another one have none
+            cache.update(layer.keys, layer.values, place)""",
                     ),
                 )
             },
@@ -40,6 +44,7 @@ if not (isinstance(cache, transformers.Cache) and cache.get_seq_length()):
                     whole = model(ids).logits[:, -1]
                     for empty in (None, DynamicCache()):
                         cache = model(ids[:, :3], use_cache=True, past_key_values=empty).past_key_values
+                        assert empty is None or cache is empty
                         mask = torch.ones(1, 4)
                         step = model(ids[:, 3:], attention_mask=mask, past_key_values=cache).logits[:, -1]
                         torch.testing.assert_close(step, whole, rtol=1e-4, atol=1e-4)

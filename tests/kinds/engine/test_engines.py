@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 import pytest_evalcheck as ec
 from fixtures.gallery.engines import EvictsWhatIsRead, LeavesWhatWasCancelled
-from fixtures.gallery.engines_correct import Tiny
+from fixtures.gallery.engines_correct import Refusing, Tiny
 from pytest_evalcheck import adapters
 from pytest_evalcheck.expectations.failures import TargetError
 from pytest_evalcheck.kinds.engine.checks_programs import Requests
@@ -117,6 +117,33 @@ def test_an_answer_of_another_type_is_a_mistake_in_the_target() -> None:
     assert cell.outcome == "failed"
     assert cell.failure is not None
     assert "complete() gave no answers" in str(cell.failure.about)
+
+
+@pytest.mark.parametrize(
+    ("said", "outcome"),
+    [("input_ids is empty; max_tokens must be positive; bad temperature", "passed"), ("internal error", "failed")],
+)
+def test_an_error_of_compiled_code_refuses_where_it_names_what_it_refuses(said: str, outcome: str) -> None:
+    class Compiled(Refusing):
+        def require_valid(self, ids: Any, parameters: Any) -> None:
+            try:
+                super().require_valid(ids, parameters)
+            except ValueError as error:
+                if "supported" in str(error):
+                    raise
+            else:
+                return
+            {}[said]  # no `raise` of Python
+
+        def record(self) -> ec.Engine:
+            return ec.Engine(self.complete, supports=self.supports, empty=False)
+
+    @ec.target("engine", inputs=Tiny.inputs)
+    def compiled() -> ec.Engine:
+        return Compiled().record()
+
+    (cell,) = ec.run(compiled, select="EC813", effort="quick").cells
+    assert cell.outcome == outcome
 
 
 def test_pieces_make_an_answer_and_drift_ends_at_another_token() -> None:

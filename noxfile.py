@@ -298,6 +298,7 @@ def engines(session: nox.Session) -> None:
     environment = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "EVALCHECK_MODEL_CACHE": place}
     session.run("python", "fixtures/targets/_smollm2.py", env=environment, silent=True)
     run = ("python", "-W", "ignore", "-m", "pytest", "--evalcheck", "-q", "--evalcheck-effort=quick")
+    run += ("-n", "2", "--dist=loadfile")  # a process has all engines of a file in memory
     targets = [f"fixtures/targets/evalcheck_{name}.py" for name in ("engines", "engines_converted")]
     session.run(*run, "--evalcheck-device=cpu", *targets, *session.posargs, env=environment)
 

@@ -183,6 +183,7 @@ def others(session: nox.Session) -> None:
     session.run(*run, *(f"tests/upstream/{name}" for name in tests), EVERY_PATCH)
     targets = ("fixtures/targets/evalcheck_others.py", "-m", "sweep", "--evalcheck-device=cpu")
     session.run(*run, "--evalcheck", *targets)
+    session.run(*run, "--evalcheck", "fixtures/targets/evalcheck_intervals_statistics.py")  # statsmodels is among them
     pages = session.posargs or ["--pages=others,hydroerr,kornia"]
     session.run("python", "-W", "ignore", "benchmarks/scripts.py", "--infer", *pages)
 

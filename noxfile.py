@@ -237,11 +237,21 @@ def company(session: nox.Session) -> None:
 def benchmarks(session: nox.Session) -> None:
     """Every benchmark on little data: it must end, and measure what it says.
 
-    Those of Composer and of other releases need an environment, and what hostile.py runs is among the tests.
+    Those of Composer, inspect_ai and other releases need an environment, patches_upstream.py needs checkouts, and what
+    hostile.py runs is among the tests.
     """
     for path in sorted(Path("benchmarks").glob("*.py")):
         source = path.read_text(encoding="utf-8")
-        apart = ("compare_outcomes", "composer_wrapper", "hostile", "mutation", "registry")
+        apart = (
+            "compare_outcomes",
+            "composer_wrapper",
+            "examples",
+            "hostile",
+            "inspect_targets",
+            "mutation",
+            "registry",
+        )
+        apart += ("patches_upstream",)
         if '__name__ == "__main__"' in source and path.stem not in apart:
             session.run("python", str(path), "--smoke", silent=True)
 

@@ -139,7 +139,10 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=400, help="data sets for each number")
     parser.add_argument("--only", nargs="*", default=[], help="parts of the names of rows")
     parser.add_argument("--power", action="store_true", help="how likely EC010 is to fail, and nothing else")
+    parser.add_argument("--smoke", action="store_true", help="two rows of a few data sets")
     asked = parser.parse_args()
+    if asked.smoke:
+        asked.trials, asked.only = 20, ["statistics: wilson", "lm_eval: mean"]
     if asked.power:
         print("\n".join(power_table()))
         return

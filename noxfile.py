@@ -245,7 +245,6 @@ def benchmarks(session: nox.Session) -> None:
         apart = (
             "compare_outcomes",
             "composer_wrapper",
-            "examples",
             "hostile",
             "inspect_targets",
             "mutation",

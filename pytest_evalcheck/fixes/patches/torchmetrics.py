@@ -116,15 +116,25 @@ def persistent(self, mode: bool = False) -> None:
                 "torchmetrics.wrappers.minmax:MinMaxMetric.__init__": (
                     replace(
                         'self.min_val = torch.tensor(float("inf"))',
-                        'self.register_buffer("min_val", torch.tensor(float("inf")))',
+                        'self.register_buffer("min_val", torch.tensor(float("inf")), persistent=False)',
                     ),
                     replace(
                         'self.max_val = torch.tensor(float("-inf"))',
-                        'self.register_buffer("max_val", torch.tensor(float("-inf")))',
+                        'self.register_buffer("max_val", torch.tensor(float("-inf")), persistent=False)',
                     ),
                 ),
                 "torchmetrics.wrappers.minmax:MinMaxMetric.compute": (
                     put_before("return {", "self.max_val, self.min_val = self.max_val.clone(), self.min_val.clone()"),
+                ),
+                "torchmetrics.wrappers.minmax:MinMaxMetric": (
+                    append(
+                        """\
+def persistent(self, mode: bool = False) -> None:
+    \"\"\"Change whether the extremes, and the states of the metric inside, are in the state dict.\"\"\"
+    super(MinMaxMetric, self).persistent(mode)
+    self._base_metric.persistent(mode)
+    self._non_persistent_buffers_set = set() if mode else {"min_val", "max_val"}"""
+                    ),
                 ),
             },
             test="""
@@ -135,6 +145,8 @@ def persistent(self, mode: bool = False) -> None:
                 metric = MinMaxMetric(BinaryAccuracy())
                 metric.update(torch.tensor([0.9]), torch.tensor([1]))
                 metric.compute()
+                assert not metric.state_dict()
+                metric.persistent(True)
                 assert metric.state_dict()["max_val"] == 1
                 assert metric.to("meta").max_val.device.type == "meta"
             """,

@@ -55,7 +55,8 @@ def sweep_cells(
 ) -> dict[tuple[str, str, str], dict[str, str]]:
     """Run checks of those targets of sweeps that name one of these entries, on the CPU."""
     listed = _sweep_targets(tuple(ids))
-    options = ["--evalcheck-device=cpu", *(["--evalcheck-select", ",".join(codes)] if codes else []), "-m", "sweep"]
+    options = ["--evalcheck-device=cpu", *(["--evalcheck-select", ",".join(codes)] if codes else [])]
+    options += ["-m", "sweep or distributed"]
     options += ["--evalcheck-patched"] if patched else []
     return _cells(python, workers, [*options, *listed]) if listed else {}
 

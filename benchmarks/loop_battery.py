@@ -40,7 +40,7 @@ def once(target: Any, samples: int) -> float:
     """The processor seconds of one plain evaluation."""
     rows = unselected(target.inputs, 4 * samples)
     data = LoopData((rows * samples)[:samples], target.inputs.collate)
-    evaluate = target.factory().evaluate
+    evaluate = target.factory(*["cpu"] * len(target.arguments)).evaluate
     evaluate(data)
     taken = []
     for _ in range(9):

@@ -311,6 +311,8 @@ def engines(session: nox.Session) -> None:
     run += ("-n", "2", "--dist=loadfile")  # a process has all engines of a file in memory
     targets = [f"fixtures/targets/evalcheck_{name}.py" for name in ("engines", "engines_converted")]
     session.run(*run, "--evalcheck-device=cpu", *targets, *session.posargs, env=environment)
+    given = ("--evalcheck-select=EC322,EC323", "fixtures/targets/evalcheck_engines_texts.py")
+    session.run(*run, "--evalcheck-device=cpu", *given, env=environment)
 
 
 @nox.session(default=False)

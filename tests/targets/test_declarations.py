@@ -16,8 +16,13 @@ import pytest_evalcheck as ec
 ROOT = Path(__file__).parent.parent.parent
 FOLDER = ROOT / "fixtures" / "targets"
 FILES = sorted(path for path in FOLDER.glob("evalcheck_*.py") if "not_applicable" in path.read_text(encoding="utf-8"))
-LIBRARIES = ("torchmetrics", "transformers", "sklearn", "ignite", "torcheval")
-ELSEWHERE = ("huggingface/transformers#45938", "Lightning-AI/torchmetrics#3389", "documentation of FNet")
+LIBRARIES = ("torchmetrics", "transformers", "sklearn", "ignite", "torcheval", "peft")
+ELSEWHERE = (
+    "huggingface/transformers#45938",
+    "Lightning-AI/torchmetrics#3389",
+    "documentation of FNet",
+    "documentation of vLLM",
+)
 """Sources that are no file of a library: a comment of a maintainer, a page of the documentation."""
 
 

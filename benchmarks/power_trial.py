@@ -254,8 +254,19 @@ class Trial:
             if check.code in OF_REFERENCE or _reads_exact(target, check.code):
                 self.of_reference.append(check.code)
             self.checks[check.code] = dict(lines)
+        self.streams = self._same_in_a_fork()
         self.seconds = time.process_time() - started
         self.library = Library(self.seen)
+
+    def _same_in_a_fork(self) -> list[Any]:
+        """Streams with the same values after the checks, in a process as that of a mutant: else each would differ."""
+
+        def compare(tell: Callable[..., None]) -> None:
+            pairs = enumerate((values(self.plain, stream), expected) for stream, expected, _ in self.streams)
+            tell(outcome="compared", differs=[n for n, (one, other) in pairs if differ(self.target, one, other)])
+
+        differs = _in_fork(compare, 10 * STREAM_SECONDS).get("differs", [])
+        return [each for n, each in enumerate(self.streams) if n not in differs]
 
     def _noted(self, factory: Callable[..., Any]) -> Callable[..., Any]:
         """The factory; what it executes is not recorded."""

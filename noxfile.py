@@ -248,9 +248,9 @@ def benchmarks(session: nox.Session) -> None:
             "hostile",
             "inspect_targets",
             "mutation",
+            "patches_upstream",
             "registry",
         )
-        apart += ("patches_upstream",)
         if '__name__ == "__main__"' in source and path.stem not in apart:
             session.run("python", str(path), "--smoke", silent=True)
 

@@ -34,18 +34,25 @@ from pytest_evalcheck.fixes.patches.editing import PatchError  # noqa: E402
 from pytest_evalcheck.fixes.patches.patch import Library, Patch  # noqa: E402
 
 TARGETS = ROOT / "fixtures" / "targets"
-EVERYWHERE = "every"
-"""Every device, and processes of their own."""
 
 
 def cells(
-    files: list[Path], codes: list[str], device: str, workers: int, *, patched: bool, python: str = sys.executable
+    files: list[Path],
+    codes: list[str],
+    device: str | None,
+    workers: int,
+    *,
+    patched: bool,
+    python: str = sys.executable,
 ) -> dict[tuple[str, str, str], dict[str, str]]:
-    """Run checks by an interpreter; return outcome and upstream fault by target, check and device."""
-    where = [f"--evalcheck-device={device}", "-m", "full or not full"]
-    if device == EVERYWHERE:
-        where = ["-m", "full or not full or distributed"]
-    options = [*where, *(["--evalcheck-select", ",".join(codes)] if codes else [])]
+    """Run checks by an interpreter; return outcome and upstream fault by target, check and device.
+
+    Without a device they run on every one, and in processes of their own.
+    """
+    options = ["-m", "full or not full or distributed"]
+    if device is not None:
+        options = [f"--evalcheck-device={device}", "-m", "full or not full"]
+    options += ["--evalcheck-select", ",".join(codes)] if codes else []
     options += ["--evalcheck-patched"] if patched else []
     return _cells(python, workers, [*options, *map(str, files)]) if files else {}
 
@@ -136,7 +143,7 @@ def prove(library: Library, device: str, names: str, workers: int, *, every: boo
     if unseen := [fault for fault in known if fault.id not in seen_there]:
         rest, codes = files_about([fault.id for fault in unseen], names), {code for one in unseen for code in one.codes}
         for outcomes, patched in ((before, False), (after, True)):
-            more = cells(rest, sorted(codes), EVERYWHERE, workers, patched=patched)
+            more = cells(rest, sorted(codes), None, workers, patched=patched)
             outcomes |= {key: cell for key, cell in more.items() if key not in outcomes}
     shown: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
     for key, cell in before.items():
@@ -147,10 +154,10 @@ def prove(library: Library, device: str, names: str, workers: int, *, every: boo
         seen = shown[name]
         green = [key for key in seen if after.get(key, {}).get("outcome") == "passed"]
         covered = [
-            key for key in seen if (now := after.get(key, {})).get("outcome") == "known" and now["fault"] != name
+            key for key in seen if key in after and after[key]["outcome"] == "known" and after[key]["fault"] != name
         ]
         red = [key for key in seen if key not in green and key not in covered]
-        verdict = "mended" if seen and not red else "not seen" if not seen else "not mended"
+        verdict = "not seen" if not seen else "not mended" if red else "mended"
         bad += verdict != "mended"
         counts = f"{len(seen):4} known, {len(green):4} pass, {len(covered):3} show another known fault"
         print(f"  {verdict:10} {counts}  {name}")

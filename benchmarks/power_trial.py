@@ -43,8 +43,6 @@ MOST_CALLS = 30
 """Calls of a function in one check that are recorded."""
 STREAM_SECONDS = 1.5
 """CPU seconds of the random streams of a mutant; of a slow target, fewer streams than asked for are tried."""
-REPEATED = 10
-"""Streams that are used twice without a mutant: one whose values differ then is left out."""
 WITH_DATA = 0.9
 """The share of mutants in functions that hold arrays or lists; the others manage settings, names, ..."""
 
@@ -237,8 +235,7 @@ class Trial:
         for stream in streams(self.plain, count, seed):
             with self.seen.recorded(of_checks=False) as lines:
                 expected = values(self.plain, stream)
-            if len(self.streams) >= REPEATED or not differ(target, expected, values(self.plain, stream)):
-                self.streams.append((stream, expected, lines))
+            self.streams.append((stream, expected, lines))
             if time.process_time() - before > STREAM_SECONDS:
                 break
         self.checks: dict[str, dict[tuple[str, Key], set[int]]] = {}

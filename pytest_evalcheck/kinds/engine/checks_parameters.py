@@ -174,7 +174,7 @@ def what_is_not_supported_is_refused(subject: EngineSubject, case: Request) -> N
     for name, (asked, parameters) in requests.items():
         result = engine.ask([asked], parameters)
         word = name.partition("=")[0].replace("_", " ")
-        named = "empty" if asked is empty else word
+        named = word if len(asked) else "empty"
         clear = isinstance(result, Raised) and (
             is_clear_refusal(result.error) or named in str(result).replace("_", " ")  # errors of compiled code
         )

@@ -32,7 +32,8 @@ def record(llm: Any) -> Engine:
         return [[_completion(choice, output) for choice in output.outputs] for output in outputs]
 
     def chat(messages: Messages, parameters: Parameters) -> Completion:
-        (output,) = llm.chat([dict(message) for message in messages], _sampling(parameters), use_tqdm=False)
+        with streams.left_by_an_error():
+            (output,) = llm.chat([dict(message) for message in messages], _sampling(parameters), use_tqdm=False)
         return _completion(output.outputs[0], output)
 
     def template(messages: Messages) -> Prompt:

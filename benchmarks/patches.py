@@ -22,7 +22,7 @@ import tempfile
 import textwrap
 import zipfile
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -84,9 +84,18 @@ def _cells(python: str, workers: int, options: list[str]) -> dict[tuple[str, str
             raise SystemExit(f"no report was written:\n{ended.stdout[-2000:]}{ended.stderr[-2000:]}")
         found = json.loads(report.read_text(encoding="utf-8"))["checks"]
     return {
-        (c["target"], c["code"], c["device"]): {"outcome": c["outcome"], "fault": c.get("upstream") or ""}
+        (c["target"], c["code"], c["device"]): {
+            "outcome": c["outcome"],
+            "fault": c.get("upstream") or "",
+            "reason": c.get("reason") or "",
+        }
         for c in found
     }
+
+
+def _shows(cell: Mapping[str, str], fault: upstream.Fault) -> bool:
+    """Whether a check shows a fault, which may be one of several: a cell has the id of the first, and all reasons."""
+    return cell["outcome"] == "known" and (cell["fault"] == fault.id or fault.reason in cell["reason"])
 
 
 def files_about(ids: Iterable[str], names: str) -> list[Path]:
@@ -139,16 +148,16 @@ def prove(library: Library, device: str, names: str, workers: int, *, every: boo
         cells(files, codes, device, workers, patched=patched) | sweep_cells(faults, codes, workers, patched=patched)
         for patched in (False, True)
     )
-    seen_there = {cell["fault"] for cell in before.values()}
-    if unseen := [fault for fault in known if fault.id not in seen_there]:
+    if unseen := [fault for fault in known if not any(_shows(cell, fault) for cell in before.values())]:
         rest, codes = files_about([fault.id for fault in unseen], names), {code for one in unseen for code in one.codes}
         for outcomes, patched in ((before, False), (after, True)):
             more = cells(rest, sorted(codes), None, workers, patched=patched)
             outcomes |= {key: cell for key, cell in more.items() if key not in outcomes}
     shown: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
     for key, cell in before.items():
-        if cell["outcome"] == "known":
-            shown[cell["fault"]].append(key)
+        for fault in known:
+            if _shows(cell, fault):
+                shown[fault.id].append(key)
     bad = 0
     for name in faults:
         seen = shown[name]

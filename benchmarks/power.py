@@ -1,6 +1,6 @@
 """Power: the share of faults, planted in the source of real libraries, that make a check of a ready target fail.
 
-    python benchmarks/power.py [--targets 60] [--mutants 17] [--seed 39] [--cpu 60] [--table] [--smoke]
+    python benchmarks/power.py [--targets 60] [--mutants 17] [--seed 39] [--cpu 60] [--every] [--table] [--smoke]
 
 Of `fixtures/targets` so many are drawn of all five kinds, by a seed; those that the results name stay drawn. The checks
 of each run once at quick effort, and lines of libraries that they execute are recorded. A mutant changes one of these
@@ -9,7 +9,8 @@ lines (`power_operators.py`), in a fork (`power_trial.py`). It counts if it chan
 that execute the line run in a random order, until the first fails, and those that compare with a reference last.
 
 Outcomes are added to a file of JSON lines; a target that is in it goes on behind its last mutant. `--cpu` is the time
-in CPU seconds after which a target gets no further mutant.
+in CPU seconds after which a target gets no further mutant. `--every` runs all checks on the mutants that count, which
+shows the properties that never find any.
 """
 
 from __future__ import annotations
@@ -35,7 +36,11 @@ os.environ |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "KERAS
 os.environ |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
 sys.path[:0] = [str(Path(__file__).parent), str(ROOT), str(TARGETS)]
 
+from power_operators import FORMULA, OPERATORS  # noqa: E402
+
 RESULTS = Path(__file__).with_name("power_results.jsonl")
+EVERY = Path(__file__).with_name("power_every.jsonl")
+"""What every check says of the counted mutants, not up to the first that fails: which properties never find any."""
 JUDGED = Path(__file__).with_name("power_judged.jsonl")
 """Judgement by hand of the counted mutants that were not found, or by the reference alone: what it takes to find them.
 
@@ -47,6 +52,8 @@ SHARES = {"metric": 0.4, "wrapper": 0.15, "decoder": 0.15, "scorer": 0.15, "loop
 OURS = ("evalcheck_fixes",)
 """Files about code of this project."""
 SMOKE = ("evalcheck_torchmetrics_regression::mean_absolute_error", "evalcheck_lm_eval_filters::mapping")
+KEY = ("target", "line", "operator", "before", "after")
+"""What tells one mutant from another."""
 COUNTED = ("found", "found by reference", "survived")
 
 
@@ -79,8 +86,8 @@ def chosen(targets: dict[str, Any], count: int, seed: int, begun: Sequence[str] 
     return [name for *_, name in sorted(turns)][: max(count, len(SHARES))]
 
 
-def try_target(name: str, asked: argparse.Namespace) -> None:
-    """Try the mutants of one target in this process, and add the outcomes to the results."""
+def _trial(name: str, asked: argparse.Namespace) -> Any:
+    """Run the checks of a target in this process, as its mutants need it."""
     warnings.simplefilter("ignore")
     from hypothesis import Phase, settings
 
@@ -91,8 +98,13 @@ def try_target(name: str, asked: argparse.Namespace) -> None:
     file, _, own = name.partition("::")
     targets = vars(importlib.import_module(file)).values()
     target = next(each for each in targets if getattr(each, "name", "") == own and hasattr(each, "factory"))
-    trial = Trial(target, asked.seed, STREAMS)
-    base = {"target": name, "kind": target.kind, "seed": asked.seed}
+    return Trial(target, asked.seed, STREAMS)
+
+
+def try_target(name: str, asked: argparse.Namespace) -> None:
+    """Try the mutants of one target in this process, and add the outcomes to the results."""
+    trial = _trial(name, asked)
+    base = {"target": name, "kind": trial.target.kind, "seed": asked.seed}
     done = [one for one in results(asked.results) if one["target"] == name and one["seed"] == asked.seed]
     dice, started = random.Random(f"{asked.seed} {name}"), sum(os.times()[:4])
     with asked.results.open("a", encoding="utf-8") as out:
@@ -100,7 +112,7 @@ def try_target(name: str, asked: argparse.Namespace) -> None:
             about = {"checks": len(trial.checks), "streams": len(trial.streams), "seconds": round(trial.seconds, 1)}
             print(json.dumps({**base, "outcome": "begun", "reference": bool(trial.of_reference), **about}), file=out)
         count = 0
-        for number, place in enumerate(trial.drawn(dice)):
+        for number, place in enumerate(trial.drawn(dice, asked.operators or OPERATORS)):
             of_mutant = random.Random(f"{asked.seed} {name} {number}")
             if count == asked.mutants or sum(os.times()[:4]) - started > asked.cpu:
                 break
@@ -114,16 +126,35 @@ def try_target(name: str, asked: argparse.Namespace) -> None:
             count += outcome["outcome"] != "not compiled"
 
 
+def try_every_check(name: str, asked: argparse.Namespace) -> None:
+    """Run all checks on the counted mutants of one target, and add those that fail to `EVERY`."""
+    trial, done = _trial(name, asked), {_key(one) for one in results(EVERY)}
+    with EVERY.open("a", encoding="utf-8") as out:
+        for mutant in _counted_of(name, asked):
+            if _key(mutant) not in done and (place := trial.place_of(mutant)) is not None:
+                checks = trial.outcomes(place, max(20.0, 4 * trial.seconds))
+                print(json.dumps({**{key: mutant[key] for key in KEY}, "checks": checks}), file=out, flush=True)
+
+
+def _counted_of(name: str, asked: argparse.Namespace) -> list[dict[str, Any]]:
+    return [one for one in results(asked.results) if one["target"] == name and one["outcome"] in COUNTED]
+
+
 def _try_all(names: list[str], asked: argparse.Namespace) -> None:
     """Try the mutants of targets, each in a fork of this process, which has imported what all of them import."""
     import torch  # noqa: F401
 
+    every = {_key(one) for one in results(EVERY)}
     for name in names:
         known = [one for one in results(asked.results) if one["target"] == name and one["seed"] == asked.seed]
-        if sum(one["outcome"] not in ("begun", "not compiled") for one in known) >= asked.mutants:
+        if asked.every:
+            done = all(_key(one) in every for one in _counted_of(name, asked))
+        else:
+            done = sum(one["outcome"] not in ("begun", "not compiled") for one in known) >= asked.mutants
+        if done:
             continue
-        started = time.monotonic()
-        child = multiprocessing.get_context("fork").Process(target=try_target, args=(name, asked))
+        started, work = time.monotonic(), try_every_check if asked.every else try_target
+        child = multiprocessing.get_context("fork").Process(target=work, args=(name, asked))
         child.start()
         child.join()
         print(f"{name}: {child.exitcode}, {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
@@ -144,7 +175,7 @@ def _share(mutants: list[dict[str, Any]], referenced: set[str]) -> str:
 
 
 def _key(mutant: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(mutant.get(name) for name in ("target", "line", "operator", "before", "after"))
+    return tuple(mutant.get(name) for name in KEY)
 
 
 def _findable(mutants: list[dict[str, Any]], referenced: set[str]) -> None:
@@ -162,8 +193,6 @@ def _findable(mutants: list[dict[str, Any]], referenced: set[str]) -> None:
 
 def table(found: list[dict[str, Any]]) -> None:
     """Print the shares by kind, operator and property."""
-    from power_operators import FORMULA, OPERATORS
-
     begun = [one for one in found if one["outcome"] == "begun"]
     mutants = [one for one in found if one["outcome"] not in ("begun", "not compiled")]
     referenced = {one["target"] for one in begun if one["reference"]}
@@ -183,11 +212,14 @@ def table(found: list[dict[str, Any]]) -> None:
     for operator in OPERATORS:
         print(f"| {operator} | {_share([one for one in mutants if one['operator'] == operator], referenced)} |")
     _findable(mutants, referenced)
-    tried = Counter(code for one in mutants for code in one.get("tried", ()))
-    red = Counter(one["by"] for one in mutants if "by" in one)
-    print("\n| property | tried | failed first |\n| --- | --- | --- |")
+    every = [one["checks"] for one in results(EVERY)]
+    tried = Counter(code for one in every for code in one)
+    red = Counter(code for one in every for code, outcome in one.items() if outcome == "failed")
+    first = Counter(one["by"] for one in mutants if "by" in one)
+    print(f"\nevery check on {len(every)} of the counted mutants:")
+    print("\n| property | tried | failed | failed first |\n| --- | --- | --- | --- |")
     for code in sorted(tried, key=lambda code: (-red[code] / tried[code], code)):
-        print(f"| {code} | {tried[code]} | {red[code]} |")
+        print(f"| {code} | {tried[code]} | {red[code]} | {first[code]} |")
 
 
 def main() -> None:
@@ -196,10 +228,14 @@ def main() -> None:
     parser.add_argument("--mutants", type=int, default=17, help="of each target")
     parser.add_argument("--seed", type=int, default=39)
     parser.add_argument("--cpu", type=float, default=60, help="seconds of a target after which no mutant is begun")
+    parser.add_argument("--operators", nargs="+", default=(), help="of power_operators.py; all by default")
     parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--every", action="store_true", help="run every check on the mutants that count")
     parser.add_argument("--table", action="store_true", help="print what is known, try nothing")
     parser.add_argument("--smoke", action="store_true", help="a run of seconds, to check that this works")
     asked = parser.parse_args()
+    if unknown := {*asked.operators} - {*OPERATORS}:
+        parser.error(f"no operator is named {sorted(unknown)[0]!r}; they are {', '.join(OPERATORS)}")
     if asked.smoke:
         with tempfile.TemporaryDirectory() as folder:
             asked.mutants, asked.results = 3, Path(folder) / "results.jsonl"

@@ -108,6 +108,14 @@ def lost_clone(node: ast.AST, kinds: Kinds) -> Iterator[Any]:
 
 
 @_operator
+def stale_result(node: ast.AST, kinds: Kinds) -> Iterator[Any]:
+    """The result of an earlier call whose result had the same shape, as of a cache with that key."""
+    if isinstance(node, ast.Call) and not _called(node)[0].startswith("__"):
+        place = f"{node.lineno}:{node.col_offset}"
+        yield _code(f"__kept__({place!r}, lambda: y)", y=node)
+
+
+@_operator
 def in_place(node: ast.AST, kinds: Kinds) -> Iterator[Any]:
     methods = {ast.Add: "add_", ast.Sub: "sub_", ast.Mult: "mul_", ast.Div: "div_"}
     if isinstance(node, ast.BinOp) and type(node.op) in methods and _seen(node.left, kinds, "floats", "rows"):
@@ -374,11 +382,22 @@ def _unit_count(value: Any) -> Any:
     return torch.ones_like(value) if isinstance(value, torch.Tensor) else type(value)(1) if value != 0 else value
 
 
+_KEPT: dict[Any, Any] = {}
+
+
+def _kept(place: str, call: Callable[[], Any]) -> Any:
+    value = call()
+    if not (hasattr(value, "dtype") and getattr(value, "shape", ())):
+        return value
+    return copy.copy(_KEPT.setdefault((place, tuple(value.shape), str(value.dtype)), copy.deepcopy(value)))
+
+
 def _number_more(step: int) -> Callable[[Any], Any]:
     return lambda value: value + step if isinstance(value, int | float) or hasattr(value, "dtype") else value
 
 
 HELPERS: dict[str, Callable[..., Any]] = {
+    "__kept__": _kept,
     "__in_float16__": _half,
     "__write_into__": _write_into,
     "__in_place__": _changed_in_place,

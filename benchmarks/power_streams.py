@@ -14,7 +14,7 @@ from typing import Any
 
 from pytest_evalcheck.engine.factory import TargetFactory
 from pytest_evalcheck.expectations.comparison import difference
-from pytest_evalcheck.expectations.failures import CheckFailure
+from pytest_evalcheck.expectations.failures import CheckFailure, NotApplicable
 from pytest_evalcheck.kinds.common.process_state import isolated_process
 from pytest_evalcheck.kinds.loop.subject import comparable
 from pytest_evalcheck.kinds.registry import kind_of
@@ -50,7 +50,7 @@ def values(target: Target, stream: Stream) -> list[Any]:
     rows, number = stream
     seen: list[Any] = []
     held: list[Any] = []
-    with isolated_process(), suppress(CheckFailure):
+    with isolated_process(), suppress(CheckFailure, NotApplicable):
         for value in _USES[target.kind](subject, rows, random.Random(number)):
             seen.append(_copied(value))
             held.append(value)

@@ -16,10 +16,10 @@ import signal
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -105,7 +105,7 @@ class Seen:
         kinds = self.kinds.setdefault(place, defaultdict(set))
         for name, value in frame.f_locals.items():
             dtype = "" if isinstance(value, type) else str(getattr(value, "dtype", ""))
-            if dtype and hasattr(value, "shape") and len(value.shape):
+            if dtype and isinstance(getattr(value, "shape", None), tuple) and len(value.shape):
                 kinds[name].add("rows" if value.shape[0] > 1 else "one row")
                 kinds[name].add("mask" if "bool" in dtype else "floats" if "float" in dtype else "integers")
             elif isinstance(value, list) and len(value) > 1:
@@ -278,10 +278,10 @@ class Trial:
 
         return noted
 
-    def drawn(self, dice: random.Random) -> Iterator[Place]:
+    def drawn(self, dice: random.Random, operators: Container[str] = OPERATORS) -> Iterator[Place]:
         """Places without end or until none is left: an operator, one of its functions, and a place there."""
         left: dict[str, dict[Any, list[Place]]] = {}
-        for place in self.library.places:
+        for place in (place for place in self.library.places if place.operator in operators):
             left.setdefault(place.operator, {}).setdefault((place.file, place.function), []).append(place)
         holding = {
             place for place, kinds in self.seen.kinds.items() if set().union(*kinds.values()) & {"rows", "floats"}
@@ -298,6 +298,30 @@ class Trial:
                     del left[operator][function]
                 if not left[operator]:
                     del left[operator]
+
+    def place_of(self, mutant: Mapping[str, Any]) -> Place | None:
+        """Return the place of a mutant that an earlier process tried; None where the library has it no more."""
+        for place in self.library.places:
+            found = place.operator, place.file.rpartition("site-packages/")[2], place.line, place.function[0]
+            if found == tuple(mutant[name] for name in ("operator", "file", "line", "function")):
+                before, after, _ = self.library.mutated(place)
+                if (before, after) == (mutant["before"], mutant["after"]):
+                    return place
+        return None
+
+    def outcomes(self, place: Place, most: float) -> dict[str, str]:
+        """Return what each check that executes the line of a mutant says, by its code: a fork for each."""
+        *_, changed = self.library.mutated(place)
+        function = place.file, place.function
+        always = function in self.seen.built
+        reach = [code for code, lines in self.checks.items() if always or place.line in lines.get(function, ())]
+        return {code: _in_fork(partial(self._try_check, place, changed, code), most)["outcome"] for code in reach}
+
+    def _try_check(self, place: Place, changed: dict[Key, Any], code: str, tell: Callable[..., None]) -> None:
+        vars(builtins).update(HELPERS)
+        replace_code(self.library.functions, place.file, changed)
+        cell = _run(self.target if code in self.of_reference else replace(self.plain), code)
+        tell(outcome="failed" if cell is not None and cell.outcome == "failed" and not cell.stale else "passed")
 
     def tried(self, place: Place, dice: random.Random, most: float) -> dict[str, Any]:
         """Return the outcome of a mutant, which is tried in a fork."""

@@ -31,6 +31,7 @@ EXAMPLES = {
     "statement dropped": ("self.clear()", "pass"),
     "rows dropped": ("def f(x): return x", "def f(x):\n    x, = __but_last__(x)\n    return x"),
     "lost clone": ("x.clone()", "x"),
+    "stale result": ("f(x)", "__kept__('1:0', lambda: f(x))"),
     "in place": ("x + 1", "__in_place__(x, 'add_', 1)"),
     "float16 sum": ("x.sum(0)", "__in_float16__(lambda: x.sum(0))"),
     "wrong axis": ("x.sum(-1)", "x.sum(0)"),
@@ -73,6 +74,9 @@ def test_helpers_do_what_they_say() -> None:
     assert x.tolist() == [2.0, 3.0, 4.0]
     assert [len(part) for part in HELPERS["__but_last__"](x, [1, 2, 3], 5.0, [1])[:2]] == [2, 2]
     assert len(HELPERS["__even__"](x)[0]) == 2
+    kept = [HELPERS["__kept__"]("1:0", lambda value=value: torch.full((2,), value)) for value in (1.0, 2.0)]
+    assert [value.tolist() for value in kept] == [[1.0, 1.0]] * 2
+    assert HELPERS["__kept__"]("1:0", lambda: torch.zeros(3)).tolist() == [0.0] * 3
     assert HELPERS["__in_float16__"](lambda: torch.tensor([2048.0, 1.0]).sum()).item() == 2048.0
     assert HELPERS["__one_like__"](7) == 1
     assert HELPERS["__items_but_last__"](iter("abc")) == ["a", "b"]

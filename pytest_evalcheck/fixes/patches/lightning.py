@@ -78,6 +78,41 @@ LIBRARY = Library(
             """,
         ),
         Patch(
+            mends=("lightning-truncated-number-of-rows",),
+            says="a mean over ranks is divided by the whole number of rows",
+            edits={
+                "lightning.pytorch.trainer.connectors.logger_connector.result:_ResultMetric.compute": (
+                    replace("sync(self.cumulated_batch_size)", "sync(self.cumulated_batch_size.to(value))"),
+                )
+            },
+            test="""
+                import lightning
+                import torch
+                from lightning.pytorch.strategies import DDPStrategy
+                from torch.utils.data import DataLoader
+
+
+                class Module(lightning.LightningModule):
+                    def __init__(self):
+                        super().__init__()
+                        self.weight = torch.nn.Parameter(torch.zeros(()))
+
+                    def validation_step(self, batch, batch_idx):
+                        self.log("mean", batch.mean(), sync_dist=True)
+
+                    def val_dataloader(self):
+                        return DataLoader(torch.ones(2 if self.global_rank == 0 else 1))
+
+
+                names = ("logger", "enable_progress_bar", "enable_model_summary", "use_distributed_sampler")
+                strategy = DDPStrategy(process_group_backend="gloo", start_method="fork")
+                trainer = lightning.Trainer(
+                    accelerator="cpu", devices=3, strategy=strategy, **dict.fromkeys(names, False)
+                )
+                assert trainer.validate(Module(), verbose=False) == [{"mean": 1}]
+            """,
+        ),
+        Patch(
             mends=("lightning-metric-counts-on",),
             says="a metric that is logged begins anew with the next loader",
             edits={

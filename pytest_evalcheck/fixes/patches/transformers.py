@@ -985,7 +985,7 @@ return self.linear_out(x_branch * y_branch), None"""
         ),
         Patch(
             mends=("transformers-error-blames-input-ids",),
-            says="where the decoder of T5 has no ids, the error says so",
+            says="where the decoder of T5, or one behind an encoder, has no ids, the error says so",
             edits={
                 f"{_MODELS}.{module}.modeling_{module}:{stack}.forward": (
                     put_before(
@@ -1002,6 +1002,23 @@ if self.is_decoder:
                     ("mt5", "MT5Stack"),
                     ("umt5", "UMT5Stack"),
                     ("switch_transformers", "SwitchTransformersStack"),
+                )
+            }
+            | {
+                f"{_MODELS}.{name}encoder_decoder.modeling_{name}encoder_decoder:{model}.forward": (
+                    put_before(
+                        "decoder_outputs = self.decoder(",
+                        """\
+if decoder_input_ids is None and decoder_inputs_embeds is None:
+    raise ValueError(
+        "You must specify decoder_input_ids, decoder_inputs_embeds, or labels that they are made of"
+    )""",
+                    ),
+                )
+                for name, model in (
+                    ("", "EncoderDecoderModel"),
+                    ("vision_", "VisionEncoderDecoderModel"),
+                    ("speech_", "SpeechEncoderDecoderModel"),
                 )
             },
             test="""

@@ -13,6 +13,7 @@ from datetime import timedelta
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
+from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import NotApplicable
 from pytest_evalcheck.kinds.common.forked_process import belongs_to_the_suite
 
@@ -33,6 +34,12 @@ class RankError(RuntimeError):
 
 class RanksHang(RuntimeError):
     """Some ranks did not come to an end."""
+
+
+def repeated_on_a_rank(result: Any, single: Any) -> bool:
+    """Return whether a rank raised what one process does; one that hangs or dies raised nothing."""
+    named = isinstance(result, Raised) and isinstance(result.error, RankError) and result.error.kind
+    return isinstance(single, Raised) and named == type(single.error).__name__
 
 
 def on_processes(calls: Sequence[Callable[[], Any]], *, seconds: float = 20.0, group: bool = True) -> list[Any]:

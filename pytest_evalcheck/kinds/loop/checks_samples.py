@@ -9,7 +9,7 @@ from pytest_evalcheck.expectations.comparison import Raised, difference, show
 from pytest_evalcheck.expectations.failures import NotApplicable, TargetError, expect, inconclusive, refused
 from pytest_evalcheck.kinds.common.calling import attempt
 from pytest_evalcheck.kinds.common.check import check
-from pytest_evalcheck.kinds.common.process_ranks import on_processes
+from pytest_evalcheck.kinds.common.process_ranks import on_processes, repeated_on_a_rank
 from pytest_evalcheck.kinds.common.subject import Rows
 from pytest_evalcheck.kinds.loop.cases import Evaluation, OutOfMemory, ProcessRanks, Ranks
 from pytest_evalcheck.kinds.loop.memory import LimitedMemory, OutOfMemoryInjector, simulated_cuda_memory
@@ -176,6 +176,9 @@ def _texts(problems: Mapping[str, str]) -> str:
 def _expect_each_once_over_ranks(loop: LoopSubject, case: Ranks, ranks: int, results: Any) -> None:
     about = f"{len(case.samples)} sample{'s' * (len(case.samples) > 1)} over {ranks} ranks"
     single = loop.numbers(case.samples, batch_size=case.batch_size)
+    if repeated_on_a_rank(results, single):
+        refused(results)
+        return
     if isinstance(results, Raised) or isinstance(single, Raised):
         expect(results).equals(single, about=f"the numbers of {about}", id="numbers-over-ranks")
         return

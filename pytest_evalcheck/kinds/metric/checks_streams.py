@@ -20,7 +20,7 @@ from pytest_evalcheck.expectations.failures import refused as note_refusal
 from pytest_evalcheck.expectations.ids import slug
 from pytest_evalcheck.kinds.common.case import RightAndWrong
 from pytest_evalcheck.kinds.common.check import check
-from pytest_evalcheck.kinds.common.process_ranks import RankError
+from pytest_evalcheck.kinds.common.process_ranks import repeated_on_a_rank
 from pytest_evalcheck.kinds.metric.cases import (
     EmptyBatches,
     FineStream,
@@ -140,12 +140,10 @@ def real_processes_give_the_value_of_the_whole(metric: MetricSubject, case: Proc
     expected = metric.value(case.whole)
     for plan, shards in case.plans.items():
         values = metric.on_processes(shards)
-        # The error of a rank is named by it; a rank that hangs or dies is no refusal.
-        named = isinstance(values, Raised) and isinstance(values.error, RankError) and values.error.kind
-        if isinstance(values, Raised) and isinstance(expected, Raised) and named == type(expected.error).__name__:
-            note_refusal(values)
-            continue
         if isinstance(values, Raised):
+            if repeated_on_a_rank(values, expected):
+                note_refusal(values)
+                continue
             expect(values).equals(expected, about=f"the value over {plan}", id=f"over-{slug(plan)}")
             continue
         for rank, value in enumerate(values):

@@ -244,6 +244,11 @@ class MetricSubject(DeviceSubject, EstimatingSubject):
             kwargs[record.weights] = _converted_like(next(iter((*args, *kwargs.values())), None), weights)
         return Arguments(args, kwargs)
 
+    def plain_and_weighted(self, batch: Rows) -> list[Arguments]:
+        """The arguments of a batch, and those with a weight of 2 for each sample where ``update`` takes weights."""
+        weighs = self.build().weights and not self._refusal_of_weights
+        return [self.arguments(batch), *([self.weighted(batch, [2] * len(batch))] if weighs else [])]
+
     def require_weights(self) -> None:
         """See that weights are taken.
 

@@ -1,7 +1,7 @@
-"""Every task, scorer, metric and reducer of lm-evaluation-harness and inspect_ai, without data and without a network.
+"""Every task, scorer, metric and reducer of lm-evaluation-harness, inspect_ai and lighteval, without data or a network.
 
-    python benchmarks/tasks.py [lm_eval] [inspect_ai] [inspect_evals] [--only TEXT] [--minutes 30] [--part 1/4]
-                               [--seed 1] [--out tasks.jsonl] [--smoke]
+    python benchmarks/tasks.py [lm_eval] [inspect_ai] [inspect_evals] [lighteval] [--only TEXT] [--minutes 30]
+                               [--part 1/4] [--seed 1] [--out tasks.jsonl] [--smoke]
 
 Tasks of lm_eval are grouped by what they do (templates, filters, metrics and files of functions); the first of each
 group that can be made is checked. Printed are how many tasks and groups were reached and why the others were not,
@@ -115,6 +115,28 @@ def inspect_task(name: str) -> Callable[[], Task]:
     return lambda: record(made)
 
 
+def lighteval_groups() -> dict[str, list[str]]:
+    """Return the names of the tasks of lighteval, by their prompt function and metrics, each with two examples."""
+    from pytest_evalcheck.adapters.lighteval.registry import configurations
+
+    groups: dict[Any, list[str]] = {}
+    for name, config in sorted(configurations().items()):
+        function = getattr(config.prompt_function, "func", config.prompt_function)
+        metrics = tuple(str(metric.metric_name) for metric in config.metrics)
+        place = getattr(function, "__module__", ""), getattr(function, "__qualname__", repr(function))
+        groups.setdefault((place, metrics, config.few_shots_select), []).append(f"{name}|2")
+    return {names[0]: names for names in groups.values()}
+
+
+def lighteval_task(name: str) -> Callable[[], Task]:
+    """Return a factory of the record of a task of lighteval."""
+    from pytest_evalcheck.adapters.lighteval.registry import task
+    from pytest_evalcheck.adapters.lighteval.task import record
+
+    made = task(name)
+    return lambda: record(made)
+
+
 def inspect_ai_groups() -> dict[str, list[str]]:
     """Return the names of the scorers of inspect_ai, each with its options."""
     from inspect_targets import SCORERS
@@ -136,6 +158,7 @@ LIBRARIES: dict[str, tuple[Callable[[], dict[str, list[str]]], Callable[[str], C
     "lm_eval": (lm_eval_groups, lm_eval_task),
     "inspect_ai": (inspect_ai_groups, inspect_scorer),
     "inspect_evals": (inspect_evals_groups, inspect_task),
+    "lighteval": (lighteval_groups, lighteval_task),
 }
 
 

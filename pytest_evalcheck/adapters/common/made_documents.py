@@ -328,8 +328,8 @@ def _add_function(function: Any, shape: Shape) -> None:
         for node in ast.walk(tree):
             if isinstance(node, ast.Subscript):
                 _place(node, bound, shape)
-            if isinstance(node, (ast.For, ast.comprehension)) and isinstance(node.iter, ast.Subscript):
-                below = _place(node.iter, bound, shape)
+            for several in _iterated(node):
+                below = _place(several, bound, shape)
                 if below == {}:
                     below[_LIST] = {}
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in bound:
@@ -338,6 +338,17 @@ def _add_function(function: Any, shape: Shape) -> None:
                     look(other, every)
 
     look(function, True)
+
+
+def _iterated(node: ast.AST) -> list[ast.expr]:
+    """Return what a node of a function takes for a list: a loop, also by way of `enumerate` and `zip`, or a method."""
+    if isinstance(node, (ast.For, ast.comprehension)):
+        name = getattr(getattr(node.iter, "func", None), "id", "")
+        several = getattr(node.iter, "args", []) if name in ("enumerate", "zip", "reversed") else [node.iter]
+        return [each for each in several if isinstance(each, ast.Subscript)]
+    called = node.func if isinstance(node, ast.Call) else None
+    of_list = isinstance(called, ast.Attribute) and called.attr in ("index", "append", "extend", "sort", "insert")
+    return [called.value] if of_list and isinstance(called, ast.Attribute) else []
 
 
 def _place(node: ast.expr, bound: set[str], shape: Shape) -> Shape | None:

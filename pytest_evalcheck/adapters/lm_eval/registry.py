@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from collections.abc import Mapping, Sequence
 from functools import cache, partial
-from io import StringIO
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from pytest_evalcheck.adapters.common.made_documents import NoDocuments, constants_in, made, names_in, shape_of
+from pytest_evalcheck.adapters.common.network import offline, quiet
 from pytest_evalcheck.errors import UsageError, nearest
 
 REGISTRY = "lm_eval.tasks"
@@ -59,7 +57,7 @@ def task(name: str, documents: Sequence[Mapping[str, Any]] | None = None, **over
         return _own_or_made(name, config, cls)
     from pytest_evalcheck.adapters.lm_eval.task import called
 
-    with offline(), _quiet(), called():
+    with offline(), quiet(), called():
         return _task_over(config, cls, list(documents))
 
 
@@ -71,7 +69,7 @@ def _alone(name: str) -> Any:
 
 
 def _own_or_made(name: str, config: Mapping[str, Any], cls: Any) -> Any:
-    with offline(), _quiet():
+    with offline(), quiet():
         try:
             return _loaded(config, cls)
         except Exception as error:
@@ -95,7 +93,7 @@ def entries() -> Mapping[str, Any]:
     """Return all tasks, groups and tags of the registry, by name. This reads thousands of files (15 s)."""
     from lm_eval.tasks import TaskManager
 
-    with _quiet():
+    with quiet():
         return dict(TaskManager().task_index)
 
 
@@ -137,7 +135,7 @@ def _config(name: str) -> dict[str, Any]:
     if not path.is_file():
         raise UsageError(f"there is no file {path}")
     try:
-        with _quiet():
+        with quiet():
             config = _read(path)
     except Exception as error:
         raise NotLoaded(f"{name} cannot be read: {type(error).__name__}: {error}") from error
@@ -280,32 +278,3 @@ def _require_choices(golds: Any, count: int) -> None:
     for gold in golds if isinstance(golds, list) else [golds]:
         if not (isinstance(gold, int) and 0 <= gold < count > 1):
             raise ValueError(f"the answer {gold!r} is none of the choices")
-
-
-@contextmanager
-def offline() -> Iterator[None]:
-    """Loading a data set that is not on this machine fails at once."""
-    import datasets
-    import huggingface_hub.constants
-
-    before = datasets.config.HF_DATASETS_OFFLINE, huggingface_hub.constants.HF_HUB_OFFLINE
-    datasets.config.HF_DATASETS_OFFLINE = huggingface_hub.constants.HF_HUB_OFFLINE = True
-    try:
-        yield
-    finally:
-        datasets.config.HF_DATASETS_OFFLINE, huggingface_hub.constants.HF_HUB_OFFLINE = before
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Code of a task may log, print and show progress."""
-    from datasets.utils.logging import disable_progress_bar
-
-    disable_progress_bar()
-    level = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
-            yield
-    finally:
-        logging.disable(level)

@@ -153,7 +153,7 @@ def update_does_not_change_its_inputs(metric: MetricSubject, case: Stream) -> No
     Fix: work on what the operation returns: `preds = preds.clamp(0, 1)` for `preds.clamp_(0, 1)`.
     """
     live = metric.fresh()
-    for batch, arguments in [(batch, given) for batch in case.split for given in metric.plain_and_weighted(batch)]:
+    for batch, arguments in [(rows, given) for rows in case.split for given in metric.plain_and_weighted(rows)]:
         before = Snapshot({"args": arguments.args, "kwargs": dict(arguments.kwargs)}, "update")
         # The record of a function gives it copies, and a caller the batch itself.
         function = live.record.function

@@ -228,6 +228,7 @@ def main() -> None:
     parser.add_argument("--mutants", type=int, default=17, help="of each target")
     parser.add_argument("--seed", type=int, default=39)
     parser.add_argument("--cpu", type=float, default=60, help="seconds of a target after which no mutant is begun")
+    parser.add_argument("--kinds", nargs="+", choices=SHARES, default=[*SHARES], help="of targets; all by default")
     parser.add_argument("--operators", nargs="+", default=(), help="of power_operators.py; all by default")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--every", action="store_true", help="run every check on the mutants that count")
@@ -244,7 +245,8 @@ def main() -> None:
         return
     if not asked.table:
         begun = [one["target"] for one in results(asked.results) if one["seed"] == asked.seed]
-        _try_all(chosen(ready(), asked.targets, asked.seed, begun), asked)
+        wanted = {name: target for name, target in ready().items() if target.kind in asked.kinds}
+        _try_all(chosen(wanted, asked.targets, asked.seed, begun), asked)
     table(results(asked.results))
 
 

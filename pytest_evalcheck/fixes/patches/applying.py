@@ -33,6 +33,7 @@ LIBRARIES = (
     "imbalanced_learn",
     "keras",
     "kornia",
+    "lighteval",
     "lightning",
     "lm_eval",
     "mapie",

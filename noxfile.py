@@ -317,7 +317,7 @@ def engines(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def tasks(session: nox.Session) -> None:
-    """Tasks of inspect_ai: the adapter, registered faults, and every scorer, metric and reducer, over plain questions.
+    """Tasks of inspect_ai and lighteval: adapters, faults, and every scorer, metric and reducer, over plain questions.
 
     In an environment of its own (constraints-tasks.txt), since it needs other releases than the README's. Words behind
     ``--`` are arguments of benchmarks/tasks.py instead of ``inspect_ai``, such as ``inspect_evals --minutes 30``.
@@ -325,9 +325,11 @@ def tasks(session: nox.Session) -> None:
     session.install("--no-deps", "-r", "constraints-tasks.txt")
     session.install("--no-deps", "-e", ".")
     environment = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    tests = ("tests/adapters/test_adapters_inspect_ai.py", "tests/upstream/test_faults_of_tasks.py")
+    names = ("adapters/test_adapters_inspect_ai", "adapters/test_adapters_lighteval", "upstream/test_faults_of_tasks")
+    tests = [f"tests/{name}.py" for name in names]
     # It leaves streams open and uses names of Pydantic that are to go: warnings, which our own tests turn into errors.
     session.run("python", "-m", "pytest", "-q", "-W", "default", *tests, env=environment)
+    session.run("python", "-m", "pytest", "-q", "-W", "default", EVERY_PATCH, "-k", "lighteval", env=environment)
     session.run("python", "benchmarks/inspect_targets.py", env=environment)
     session.run("python", "benchmarks/tasks.py", *(session.posargs or ["inspect_ai"]), env=environment)
 

@@ -94,7 +94,7 @@ def _cells(python: str, workers: int, options: list[str]) -> dict[tuple[str, str
 
 
 def _shows(cell: Mapping[str, str], fault: upstream.Fault) -> bool:
-    """Whether a check shows a fault, which may be one of several: a cell has the id of the first, and all reasons."""
+    """Return whether a check shows a fault, perhaps beside others: a cell has the id of the first, and all reasons."""
     return cell["outcome"] == "known" and (cell["fault"] == fault.id or fault.reason in cell["reason"])
 
 

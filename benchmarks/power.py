@@ -40,7 +40,7 @@ from power_operators import FORMULA, OPERATORS  # noqa: E402
 
 RESULTS = Path(__file__).with_name("power_results.jsonl")
 EVERY = Path(__file__).with_name("power_every.jsonl")
-"""What every check says of the counted mutants, not up to the first that fails: which properties never find any."""
+"""Outcomes of every check for the counted mutants, not up to the first that fails: which properties never find any."""
 JUDGED = Path(__file__).with_name("power_judged.jsonl")
 """Judgement by hand of the counted mutants that were not found, or by the reference alone: what it takes to find them.
 
@@ -53,7 +53,7 @@ OURS = ("evalcheck_fixes",)
 """Files about code of this project."""
 SMOKE = ("evalcheck_torchmetrics_regression::mean_absolute_error", "evalcheck_lm_eval_filters::mapping")
 KEY = ("target", "line", "operator", "before", "after")
-"""What tells one mutant from another."""
+"""The fields that tell one mutant from another."""
 COUNTED = ("found", "found by reference", "survived")
 
 

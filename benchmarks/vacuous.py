@@ -33,7 +33,7 @@ RECORD = "EVALCHECK_VACUOUS"
 
 
 class Watch:
-    """What each comparison of the running check has seen, by its id."""
+    """Values that each comparison of the running check has seen, by its id."""
 
     def __init__(self) -> None:
         self.code = ""

@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 
-import pytest_evalcheck as ec
-from pytest_evalcheck import adapters, upstream
+from pytest_evalcheck import adapters
 from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.expectations.failures import NotApplicable
-from pytest_evalcheck.fixes import patched
 
 pytest.importorskip("lighteval", reason="lighteval is not installed")
 
@@ -91,29 +89,6 @@ def test_a_run_is_counted() -> None:
         record().tally(ROWS[:1], [TimeoutError()])
 
 
-FAULTS = [
-    ("EC709", "lighteval-document-among-its-examples", {"num_fewshots": 2, "few_shots_split": "test"}),
-    ("EC710", "lighteval-documents-asked-again", {}),
-]
-
-
-@pytest.mark.parametrize(("code", "fault", "options"), FAULTS)
-def test_known_faults_and_their_patches(code: str, fault: str, options: dict[str, Any]) -> None:
-    assert upstream.find(fault) is not None
-
-    @ec.task(known_failures={code: ec.KnownFailure(upstream=fault)})
-    def target() -> Any:
-        return record(few_shots_select="sequential", **options)
-
-    def outcome() -> str:
-        (cell,) = ec.run(target, select=code, effort="quick", timeout=0).cells
-        return f"{cell.outcome} {cell.reason}"
-
-    assert outcome().startswith("known")
-    with patched("lighteval", only=[fault]):
-        assert outcome() == "passed "
-
-
 def test_a_task_of_the_registry_by_its_name() -> None:
     from pytest_evalcheck.adapters.lighteval import registry
 
@@ -124,17 +99,3 @@ def test_a_task_of_the_registry_by_its_name() -> None:
     assert len(registry.names_of("mmlu")) == 57
     with pytest.raises(UsageError, match="lighteval has no task 'gsm9k'; did you mean 'gsm8k'"):
         registry.names_of("gsm9k")
-
-
-def test_aimo_gives_full_marks_to_what_is_outside_of_a_box() -> None:
-    from pytest_evalcheck.adapters.lighteval import registry
-
-    fault = "lighteval-answer-outside-of-a-box"
-    rows = [{"problem": f"What is 5{n} + 2?", "answer": 52 + n} for n in range(6)]
-
-    @ec.task(known_failures={"EC704": ec.KnownFailure(upstream=fault)})
-    def target() -> Any:
-        return registry.task("aimo_progress_prize_1", rows)
-
-    (cell,) = ec.run(target, select="EC704", effort="quick", timeout=0).cells
-    assert cell.outcome == "known", f"{cell.outcome} {cell.reason} {cell.signature}"

@@ -1,4 +1,4 @@
-"""The registered faults of tasks, on the real libraries: the examples of lm_eval, and answers of inspect_ai."""
+"""The registered faults of tasks, on the real libraries: examples of lm_eval and lighteval, answers of inspect_ai."""
 
 from __future__ import annotations
 
@@ -125,4 +125,46 @@ def test_answers_of_inspect_ai(fault: str, pattern: str, target: str, tried: tup
     others = {name: "this is about another form" for name in REWRITINGS if name not in tried}
     inputs = es.documents([{"question": "Which one?", "answer": target}], unequal=others)
     cell = shown(made, "EC703", fault, inputs=inputs)
+    assert cell.outcome == "known", f"{cell.outcome} {cell.reason} {cell.signature}"
+
+
+def rooms(**options: Any) -> Any:
+    """A task of lighteval over six rows, of which the first are its examples."""
+    from lighteval.metrics.metrics import Metrics
+    from lighteval.tasks.lighteval_task import LightevalTask, LightevalTaskConfig
+    from lighteval.tasks.requests import Doc
+
+    def prompt(row: Any, task_name: str | None = None) -> Any:
+        return Doc(query=row["question"], choices=[row["answer"]], gold_index=0, task_name=task_name)
+
+    plain = {"name": "rooms", "hf_repo": "", "hf_subset": "", "evaluation_splits": ["test"], "few_shots_split": "test"}
+    plain |= {"metrics": [Metrics.exact_match], "few_shots_select": "sequential"}
+    made = LightevalTask(LightevalTaskConfig(prompt_function=prompt, **{**plain, **options}))
+    names = ("Ada", "Boris", "Clara", "David", "Emma", "Felix")
+    made.dataset = {"test": [{"question": f"Who is in room {n}?", "answer": name} for n, name in enumerate(names)]}
+    return made
+
+
+def lighteval_task(name: str, rows: list[dict[str, Any]]) -> Any:
+    from pytest_evalcheck.adapters.lighteval import registry
+
+    return registry.task(name, rows)
+
+
+PROBLEMS = [{"problem": f"What is 5{n} + 2?", "answer": 52 + n} for n in range(6)]
+CHOSEN = [{"question": f"Question {n}?", "options": "['one', 'two']", "answer": "A", "id": n} for n in range(6)]
+
+
+@pytest.mark.parametrize(
+    ("code", "fault", "made"),
+    [
+        ("EC709", "lighteval-document-among-its-examples", lambda: rooms(num_fewshots=2)),
+        ("EC710", "lighteval-documents-asked-again", rooms),
+        ("EC704", "lighteval-answer-outside-of-a-box", lambda: lighteval_task("aimo_progress_prize_1", PROBLEMS)),
+        ("EC705", "lighteval-first-letter-of-a-refusal", lambda: lighteval_task("mmmu_pro:standard-10", CHOSEN)),
+    ],
+)
+def test_tasks_lighteval_task(code: str, fault: str, made: Any) -> None:
+    pytest.importorskip("lighteval", reason="lighteval is not installed")
+    cell = shown(made, code, fault)
     assert cell.outcome == "known", f"{cell.outcome} {cell.reason} {cell.signature}"

@@ -15,7 +15,7 @@ SPEC = KindSpec(
     subject=TaskSubject,
     checks=tuple(f"{_ROOM}.checks_{name}" for name in ("answers", "prompts", "responses", "runs")),
     example='documents([{"question": "2 + 3 = ?", "answer": "5"}])',
-    expected="an ec.Task, a task of lm_eval or inspect_ai, or `ec.Task.of(function)` for a function of a document",
+    expected="an ec.Task, a task of lm_eval, inspect_ai or lighteval, or `ec.Task.of(function)` of a document",
     methods=("requests", "score"),
     complete_hint="It has requests() and score(): return `ec.Task(requests=..., score=..., gold=...)`.",
     partial_hint="`ec.Task(...)` with those of its fields that can be filled",

@@ -191,8 +191,9 @@ def _findable(mutants: list[dict[str, Any]], referenced: set[str]) -> None:
     print(f"where the check with the reference is no known failure: {_share(counted, referenced - hidden)}")
 
 
-def table(found: list[dict[str, Any]]) -> None:
-    """Print the shares by kind, operator and property."""
+def table(every: list[dict[str, Any]], seed: int) -> None:
+    """Print the shares of a draw by kind and operator, and those of all draws by property."""
+    found = [one for one in every if one["seed"] == seed]
     begun = [one for one in found if one["outcome"] == "begun"]
     mutants = [one for one in found if one["outcome"] not in ("begun", "not compiled")]
     referenced = {one["target"] for one in begun if one["reference"]}
@@ -212,14 +213,26 @@ def table(found: list[dict[str, Any]]) -> None:
     for operator in OPERATORS:
         print(f"| {operator} | {_share([one for one in mutants if one['operator'] == operator], referenced)} |")
     _findable(mutants, referenced)
-    every = [one["checks"] for one in results(EVERY)]
-    tried = Counter(code for one in every for code in one)
-    red = Counter(code for one in every for code, outcome in one.items() if outcome == "failed")
-    first = Counter(one["by"] for one in mutants if "by" in one)
-    print(f"\nevery check on {len(every)} of the counted mutants:")
+    checks = [one["checks"] for one in results(EVERY)]
+    tried = Counter(code for one in checks for code in one)
+    red = Counter(code for one in checks for code, outcome in one.items() if outcome == "failed")
+    first = Counter(one["by"] for one in every if "by" in one)
+    print(f"\nevery check on {len(checks)} mutants that count, of all draws:")
     print("\n| property | tried | failed | failed first |\n| --- | --- | --- | --- |")
     for code in sorted(tried, key=lambda code: (-red[code] / tried[code], code)):
         print(f"| {code} | {tried[code]} | {red[code]} | {first[code]} |")
+    _without_a_finding({code for code in tried if not red[code] + first[code]})
+
+
+def _without_a_finding(codes: set[str]) -> None:
+    """Print which of these properties show no fault of the registry either: they have found nothing in real code."""
+    from pytest_evalcheck import upstream
+    from pytest_evalcheck.kinds.registry import shipped
+
+    every = {check.code for check in shipped()}
+    shown = {code for fault in upstream.faults() for code in fault.codes} & every
+    print(f"\nof these that no mutant made fail, no fault of the registry either: {', '.join(sorted(codes - shown))}")
+    print(f"properties that show a fault of the registry: {len(shown)} of {len(every)}")
 
 
 def main() -> None:
@@ -241,13 +254,13 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             asked.mutants, asked.results = 3, Path(folder) / "results.jsonl"
             _try_all([*SMOKE], asked)
-            table(results(asked.results))
+            table(results(asked.results), asked.seed)
         return
     if not asked.table:
         begun = [one["target"] for one in results(asked.results) if one["seed"] == asked.seed]
         wanted = {name: target for name, target in ready().items() if target.kind in asked.kinds}
         _try_all(chosen(wanted, asked.targets, asked.seed, begun), asked)
-    table(results(asked.results))
+    table(results(asked.results), asked.seed)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@ import logging
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from importlib import import_module
+from importlib.util import find_spec
 from io import StringIO
 
 _LOADERS = ("evaluate.loading", "datasets.load", "nltk.data", "huggingface_hub", "requests", "urllib3", "httpx")
@@ -20,16 +22,21 @@ def loads(error: BaseException) -> bool:
 
 @contextmanager
 def offline() -> Iterator[None]:
-    """Loading a data set that is not on this machine fails at once."""
-    import datasets
+    """Loading a data set, or a metric of evaluate, that is not on this machine fails at once."""
     import huggingface_hub.constants
 
-    before = datasets.config.HF_DATASETS_OFFLINE, huggingface_hub.constants.HF_HUB_OFFLINE
-    datasets.config.HF_DATASETS_OFFLINE = huggingface_hub.constants.HF_HUB_OFFLINE = True
+    places = [(huggingface_hub.constants, "HF_HUB_OFFLINE")]
+    for library, name in (("datasets", "HF_DATASETS_OFFLINE"), ("evaluate", "HF_EVALUATE_OFFLINE")):
+        if find_spec(library):
+            places.append((import_module(f"{library}.config"), name))
+    before = [getattr(place, name) for place, name in places]
+    for place, name in places:
+        setattr(place, name, True)
     try:
         yield
     finally:
-        datasets.config.HF_DATASETS_OFFLINE, huggingface_hub.constants.HF_HUB_OFFLINE = before
+        for (place, name), value in zip(places, before, strict=True):
+            setattr(place, name, value)
 
 
 @contextmanager

@@ -96,6 +96,8 @@ def rewritten(
     if text is None or ({"sentence", "comma"} & {*names} and response(answer) != answer):
         return None
     text = response(text)
+    if text.endswith("..") and not answer.endswith("."):  # the form has its own full stop
+        return None
     for each in (each for each in chosen if each.of == "response"):
         text = each.rewrite(text) if text is not None else None
     return text

@@ -48,6 +48,12 @@ def test_an_answer_has_the_form_that_the_prompt_asks_for() -> None:
     assert rewritten("29", ["sentence"], response="#### {}".format) is None
 
 
+def test_a_form_with_a_full_stop_of_its_own_gets_no_other_one() -> None:
+    assert rewritten("Ada", ["full stop"], response="It is {}.".format) is None
+    assert rewritten("Ada", ["bold"], response="It is {}.".format) == "It is **Ada**."
+    assert rewritten("Ada", ["full stop"], response="It is {}".format) == "It is Ada."
+
+
 def test_a_scorer_that_fails_is_shown_the_smallest_rewriting() -> None:
     def rejects(text: str) -> bool:
         return re.fullmatch(r"[\d.]+", text) is None

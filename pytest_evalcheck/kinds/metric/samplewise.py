@@ -90,7 +90,10 @@ def constant_entries(metric: MetricSubject, values: Sequence[Any]) -> dict[str, 
         usual = [attempt("a metric without arguments", _usual_value, metric, rows) for rows in streams]
         known = set().union(*map(numbers_of, usual)) - constant_numbers(usual).keys()
         absent -= known
-    return {name: number for name, number in found.items() if name not in absent}
+    given = metric.arguments(streams[0])
+    # An option that is returned beside what was measured, such as a nominal level.
+    options = {value for value in (*given.args, *given.kwargs.values()) if isinstance(value, int | float)}
+    return {name: number for name, number in found.items() if name not in absent and number not in options}
 
 
 def _streams(metric: MetricSubject) -> Iterator[Rows]:

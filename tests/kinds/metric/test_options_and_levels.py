@@ -1,0 +1,49 @@
+"""Values of functions that are given an option or levels beside samples: a constant that is no finding, and ties."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import pytest_evalcheck as ec
+from pytest_evalcheck import strategies as es
+
+
+def outcome(function: Any, inputs: Any, code: str) -> tuple[str, str]:
+    @ec.metric(inputs=inputs)
+    def target() -> Any:
+        return function
+
+    (cell,) = ec.run(target, select=code, effort="quick", timeout=0).cells
+    return cell.outcome, cell.reason
+
+
+WITH_LEVEL = es.regression().replace(
+    collate=lambda rows: ([row[0] for row in rows], [row[1] for row in rows], 0.9),
+)
+
+
+@pytest.mark.parametrize(("shown", "expected"), [(0.9, "passed"), (0.25, "failed")])
+def test_an_option_that_is_returned_is_no_dead_entry(shown: float, expected: str) -> None:
+    def coverage(preds: Any, target: Any, level: float) -> dict[str, float]:
+        hits = sum(abs(p - t) < level for p, t in zip(preds, target, strict=True))
+        return {"level": shown, "coverage": hits / len(target)}
+
+    assert outcome(coverage, WITH_LEVEL, "EC218")[0] == expected
+
+
+@pytest.mark.parametrize(("observed", "expected"), [(True, "not applicable"), (False, "failed")])
+def test_inputs_that_nobody_wrote_may_be_refused_in_every_case(observed: bool, expected: str) -> None:
+    calls = 0
+
+    def spread(preds: Any, target: Any) -> float:
+        nonlocal calls
+        calls += 1
+        if calls > 1:  # the example call has the only samples that it takes
+            raise ValueError("levels must be unique")
+        return float(max(target) - min(target))
+
+    found, reason = outcome(spread, replace(es.regression(), observed=observed), "EC208")
+    assert (found, reason.partition(":")[0]) == (expected, "every case was refused")

@@ -269,7 +269,7 @@ class TestFunctions:
         record.update(y_true=[1, 2], y_pred=[0, 2], normalize=False)
         assert record.compute() == 2
         record.update(y_true=[1], y_pred=[0], normalize=True)
-        with pytest.raises(TypeError, match="normalize differs between batches: False and others"):
+        with pytest.raises(ValueError, match="normalize differs between batches: False and others"):
             record.compute()
         with pytest.raises(TypeError, match=r"a batch of 2 positional arguments; the first one was of 0 .* y_true"):
             record.update([1], [1])

@@ -94,7 +94,7 @@ def _joined(name: str, pieces: Sequence[Any]) -> Any:
         return first
     if count_rows(first) is None:
         if any(type(piece) is not type(first) or piece != first for piece in filled):
-            raise TypeError(f"{name} differs between batches: {first!r} and others; expected the same in every one")
+            raise ValueError(f"{name} differs between batches: {first!r} and others; expected the same in every one")
         return first
     if isinstance(first, (list, tuple)):
         return type(first)(value for piece in filled for value in piece)

@@ -7,6 +7,7 @@ import re
 import textwrap
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
+from keyword import iskeyword
 from types import MappingProxyType
 
 from pytest_evalcheck.discovery.examples import Renamed
@@ -151,7 +152,7 @@ def _name(proposal: Proposal, taken: set[str], bound: Container[str]) -> str:
     snake = snake_case(proposal.candidate.name)
     words = re.sub(r"[^a-z0-9]+", "_", proposal.label.lower()).strip("_")
     name = "_".join(filter(None, [snake, words]))[:80].rstrip("_")
-    if name in bound:
+    if name in bound or iskeyword(name):
         name = f"{name}_target"
     unique, number = name, 2
     while unique in taken:

@@ -234,6 +234,21 @@ def test_a_target_does_not_hide_what_another_one_imports():
     assert "def signal_ratio_target_2(device):" in source
 
 
+def test_a_name_in_small_letters_that_is_a_word_of_python_is_changed():
+    """FOR is the false omission rate of a library."""
+    wanted = Proposal(
+        candidate=Candidate(module="library", name="FOR", is_class=True),
+        label="",
+        construction="FOR()",
+        imports=("from library import FOR",),
+        inputs="es.binary()",
+        origin="",
+    )
+    source = target_source.write("Targets.", [wanted], {}, [])
+    assert "def for_target(device):" in source
+    compile(source, "targets", "exec")
+
+
 def test_two_things_of_one_name_stay_two_and_the_names_of_the_file_stay_its_own():
     def target(module, name):
         return Proposal(

@@ -272,3 +272,11 @@ def test_an_answer_is_a_number_where_the_task_takes_no_name(tmp_path: Any, filte
     made = recorded(registry.task(str(path)))
     assert made.gold is not None
     assert made.gold(made.documents[0])[0].isdigit() == number
+
+
+def test_a_module_of_a_task_that_ends_the_process_is_said(tmp_path: Path) -> None:
+    (tmp_path / "needs.py").write_text("import sys\nsys.exit('a program is missing')\n", encoding="utf-8")
+    path = tmp_path / "own.yaml"
+    path.write_text("task: own\ntest_split: test\ndoc_to_text: !function needs.text\ndoc_to_target: answer\n")
+    with pytest.raises(UsageError, match="own.yaml cannot be read: SystemExit: a program is missing"):
+        registry.task(str(path))

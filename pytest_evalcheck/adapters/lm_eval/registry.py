@@ -72,7 +72,7 @@ def _own_or_made(name: str, config: Mapping[str, Any], cls: Any) -> Any:
     with offline(), quiet():
         try:
             return _loaded(config, cls)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             why = f"{type(error).__name__}: {error}"
         if cls is not None:
             raise NotLoaded(
@@ -137,7 +137,7 @@ def _config(name: str) -> dict[str, Any]:
     try:
         with quiet():
             config = _read(path)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a module of a task may call exit() where a program is missing
         raise NotLoaded(f"{name} cannot be read: {type(error).__name__}: {error}") from error
     for key in ("tag", "group", "task_list"):
         config.pop(key, None)

@@ -10,6 +10,7 @@ from typing import Any
 from unittest.mock import patch
 
 from pytest_evalcheck.adapters.common.made_documents import NoDocuments, Shape, made, shape_of
+from pytest_evalcheck.adapters.common.network import loads
 from pytest_evalcheck.errors import UsageError, nearest
 
 REGISTRY = "inspect_evals"
@@ -90,8 +91,11 @@ def task(name: str, documents: Sequence[Mapping[str, Any]] | None = None, **opti
     try:
         with _records([], shape):
             function(**options)
-    except Exception:  # it shows what records are read by
-        pass
+    except Exception as error:  # it shows what records are read by
+        if loads(error):
+            raise NotLoaded(
+                f"{name} loads something else than records ({type(error).__name__}: {error!s:.80})"
+            ) from error
     try:
         made(
             shape,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -90,10 +91,15 @@ def constant_entries(metric: MetricSubject, values: Sequence[Any]) -> dict[str, 
         usual = [attempt("a metric without arguments", _usual_value, metric, rows) for rows in streams]
         known = set().union(*map(numbers_of, usual)) - constant_numbers(usual).keys()
         absent -= known
-    given = metric.arguments(streams[0])
-    # An option that is returned beside what was measured, such as a nominal level.
-    options = {value for value in (*given.args, *given.kwargs.values()) if isinstance(value, int | float)}
-    return {name: number for name, number in found.items() if name not in absent and number not in options}
+    return {name: number for name, number in found.items() if name not in absent and number not in _options(metric)}
+
+
+def _options(metric: MetricSubject) -> set[float]:
+    """Return the numbers that a call is given beside samples, such as a nominal level: a result may repeat them."""
+    given, function = metric.arguments(fixed_up_to(metric.inputs, _MANY)), metric.build().function
+    parameters = inspect.signature(function).parameters.values() if function is not None else ()
+    values = (*given.args, *given.kwargs.values(), *(parameter.default for parameter in parameters))
+    return {value for value in values if isinstance(value, int | float)}
 
 
 def _streams(metric: MetricSubject) -> Iterator[Rows]:

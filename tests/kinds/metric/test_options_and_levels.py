@@ -34,6 +34,13 @@ def test_an_option_that_is_returned_is_no_dead_entry(shown: float, expected: str
     assert outcome(coverage, WITH_LEVEL, "EC218")[0] == expected
 
 
+def test_a_default_that_is_returned_is_no_dead_entry() -> None:
+    def interval(preds: Any, target: Any, confidence: float = 0.95) -> dict[str, float]:
+        return {"confidence": confidence, "value": sum(abs(p - t) for p, t in zip(preds, target, strict=True))}
+
+    assert outcome(interval, es.regression().as_list(), "EC218")[0] == "passed"
+
+
 @pytest.mark.parametrize(("observed", "expected"), [(True, "not applicable"), (False, "failed")])
 def test_inputs_that_nobody_wrote_may_be_refused_in_every_case(observed: bool, expected: str) -> None:
     calls = 0

@@ -148,6 +148,8 @@ def propose(candidate: Candidate) -> Proposed:
             home = f"from {candidate.module} import {candidate.name}"
             others = other_kinds.found(thing, learned.entry_of(thing))
             proposed.targets += [_proposal_of_kind(candidate, each, home) for each in others]
+    if any("tried to end the process" in why for why in refused):
+        proposed.targets, proposed.decided = [], "with some inputs it ends the process, as a command does"
     proposed.decided = "" if proposed.targets else proposed.decided
     if not proposed.targets:
         seen = "no repetition of its calls that were watched gives a value of its own for each of several inputs"

@@ -89,8 +89,9 @@ def _conventions(model: Any) -> dict[str, Convention]:
         return type(named)(dict(zip(named.keys(), entries, strict=True)))
 
     def by_position(batch: Any) -> Any:
-        last = max(map(names.index, batch))
-        return called(model, *(batch.get(name) for name in names[: last + 1]))
+        last = max((names.index(name) for name in batch if name in names), default=-1)
+        others = {name: value for name, value in batch.items() if name not in names}  # those of **kwargs
+        return called(model, *(batch.get(name) for name in names[: last + 1]), **others)
 
     return {
         "a plain tuple": Convention(_TUPLE, forward=as_tuple),

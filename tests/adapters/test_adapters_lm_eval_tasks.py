@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -278,5 +279,5 @@ def test_a_module_of_a_task_that_ends_the_process_is_said(tmp_path: Path) -> Non
     (tmp_path / "needs.py").write_text("import sys\nsys.exit('a program is missing')\n", encoding="utf-8")
     path = tmp_path / "own.yaml"
     path.write_text("task: own\ntest_split: test\ndoc_to_text: !function needs.text\ndoc_to_target: answer\n")
-    with pytest.raises(UsageError, match="own.yaml cannot be read: SystemExit: a program is missing"):
+    with pytest.raises(UsageError, match=r"own\.yaml cannot be read: SystemExit: a program is missing"):
         registry.task(str(path))

@@ -79,6 +79,21 @@ def test_numbers_without_their_punctuation_in_lm_eval() -> None:
     assert cell.outcome == "known", f"{cell.outcome} {cell.reason} {cell.signature}"
 
 
+def test_answers_without_a_number_in_agieval() -> None:
+    utils = pytest.importorskip("lm_eval.tasks.agieval.utils", reason="lm_eval is not installed")
+    metric = {"metric": "acc", "aggregation": "mean", "higher_is_better": True}
+    config = {"doc_to_target": "{{answer[:6]}}", "metric_list": [metric], "num_fewshot": 0}
+
+    def results(document: Any, responses: Any) -> Any:
+        return utils.process_results({"answer": document["answer"][:6]}, responses)  # without its number
+
+    config["process_results"] = results
+    cell = shown(
+        lambda: few_shot_task("rows", test_split="rows", **config), "EC705", "lm-eval-answers-without-a-number"
+    )
+    assert cell.outcome == "known", f"{cell.outcome} {cell.reason} {cell.signature}"
+
+
 def test_the_template_of_xlsum_has_no_field() -> None:
     tasks = pytest.importorskip("lm_eval.tasks", reason="lm_eval is not installed")
     from lm_eval.tasks._yaml_loader import load_yaml

@@ -407,6 +407,27 @@ return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]
             """,
         ),
         Patch(
+            mends=("lm-eval-answers-without-a-number",),
+            says="two answers of AGIEval of which none is read are the same where their texts are",
+            edits={
+                "lm_eval.tasks.agieval.utils:is_equiv": (
+                    replace(
+                        "str1, str2 = parse_math_answer(str1), parse_math_answer(str2)",
+                        "texts = str1, str2\n"
+                        "str1, str2 = (parse_math_answer(text) for text in texts)\n"
+                        "if str1 is None and str2 is None:\n"
+                        "    str1, str2 = (text.strip() for text in texts)",
+                    ),
+                )
+            },
+            test=r"""
+                from lm_eval.tasks.agieval.utils import is_equiv
+
+                assert is_equiv(r"\pi", r"\pi") and is_equiv("It is 4", "4")
+                assert not is_equiv("I do not know.", r"\pi") and not is_equiv("", r"\pi")
+            """,
+        ),
+        Patch(
             mends=("lm-eval-punctuation-of-numbers",),
             says="ignore_punctuation leaves signs and decimal points in numbers",
             edits={

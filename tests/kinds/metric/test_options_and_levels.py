@@ -54,3 +54,15 @@ def test_inputs_that_nobody_wrote_may_be_refused_in_every_case(observed: bool, e
 
     found, reason = outcome(spread, replace(es.regression(), observed=observed), "EC208")
     assert (found, reason.partition(":")[0]) == (expected, "every case was refused")
+
+
+def test_a_score_without_a_reference_is_learned_without_right_and_wrong() -> None:
+    """The wrong response of observed rows is that of another row: a score of another argument does not depend on it."""
+    inputs = es.responses()
+
+    @ec.scorer(inputs=replace(inputs, observed=True))
+    def by_question() -> Any:
+        return ec.Scorer(score=lambda responses, documents: [float(len(one["question"])) for one in documents])
+
+    (cell,) = ec.run(by_question, select="EC409", effort="quick", timeout=0).cells
+    assert cell.outcome in ("passed", "not applicable"), cell.reason

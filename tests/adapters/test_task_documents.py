@@ -52,6 +52,14 @@ def test_a_mark_that_measures_likeness_is_not_exact() -> None:
     assert exact_marks(["29"], marks) == ("exact",)
 
 
+def test_a_mark_that_never_moves_says_something_else_where_others_move() -> None:
+    def marks(text: str) -> dict[str, float]:
+        return {"is answered": 1.0, "exact": float(text == "29")}
+
+    assert exact_marks(["29"], marks) == ("exact",)
+    assert exact_marks(["29"], lambda _: {"always right": 1.0}) == ("always right",)
+
+
 def test_the_fields_of_templates_and_of_functions() -> None:
     def process(document: Any) -> Any:
         return document["passage"]["title"], document["options"][0]

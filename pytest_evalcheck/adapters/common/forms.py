@@ -122,8 +122,10 @@ def exact_marks(answers: Iterable[str], marks: Callable[[str], Mapping[str, floa
     """Return the names of the marks that say right or wrong; others measure how alike two texts are.
 
     Each of some responses, by ``answers``, gets 0 or 1 by such a mark. ``marks`` is as for `best_form`, of a response.
+    One that is the same for all of them, beside others that move, says something else: whether there is an answer.
     """
     names: dict[str, bool] = {}
+    seen: dict[str, set[float]] = {}
     for answer in answers:
         for text in (answer, f"{answer} and something else", "none of it"):
             try:
@@ -132,4 +134,6 @@ def exact_marks(answers: Iterable[str], marks: Callable[[str], Mapping[str, floa
                 continue
             for name, mark in found.items():
                 names[name] = names.get(name, True) and mark in (0, 1)
-    return tuple(name for name, exact in names.items() if exact)
+                seen.setdefault(name, set()).add(mark)
+    found = tuple(name for name, exact in names.items() if exact)
+    return tuple(name for name in found if len(seen[name]) > 1) or found

@@ -135,5 +135,5 @@ def exact_marks(answers: Iterable[str], marks: Callable[[str], Mapping[str, floa
             for name, mark in found.items():
                 names[name] = names.get(name, True) and mark in (0, 1)
                 seen.setdefault(name, set()).add(mark)
-    found = tuple(name for name, exact in names.items() if exact)
-    return tuple(name for name in found if len(seen[name]) > 1) or found
+    exact = tuple(name for name, kept in names.items() if kept)
+    return tuple(name for name in exact if len(seen[name]) > 1) or exact

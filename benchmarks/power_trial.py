@@ -312,16 +312,24 @@ class Trial:
     def outcomes(self, place: Place, most: float) -> dict[str, str]:
         """Return what each check that executes the line of a mutant says, by its code: a fork for each."""
         *_, changed = self.library.mutated(place)
+        tries = {code: partial(self._try_check, place, changed, code) for code in self._reaching(place)}
+        return {code: _in_fork(work, most)["outcome"] for code, work in tries.items()}
+
+    def _reaching(self, place: Place) -> list[str]:
+        """Return the checks that execute the line of a place."""
         function = place.file, place.function
         always = function in self.seen.built
-        reach = [code for code, lines in self.checks.items() if always or place.line in lines.get(function, ())]
-        return {code: _in_fork(partial(self._try_check, place, changed, code), most)["outcome"] for code in reach}
+        return [code for code, lines in self.checks.items() if always or place.line in lines.get(function, ())]
 
     def _try_check(self, place: Place, changed: dict[Key, Any], code: str, tell: Callable[..., None]) -> None:
         vars(builtins).update(HELPERS)
         replace_code(self.library.functions, place.file, changed)
+        tell(outcome="passed" if self._failed(code) is None else "failed")
+
+    def _failed(self, code: str) -> ec.Cell | None:
+        """Return the cell of a check that fails in this process; None where it does not."""
         cell = _run(self.target if code in self.of_reference else replace(self.plain), code)
-        tell(outcome="failed" if cell is not None and cell.outcome == "failed" and not cell.stale else "passed")
+        return cell if cell is not None and cell.outcome == "failed" and not cell.stale else None
 
     def tried(self, place: Place, dice: random.Random, most: float) -> dict[str, Any]:
         """Return the outcome of a mutant, which is tried in a fork."""
@@ -334,7 +342,7 @@ class Trial:
             return {"outcome": "not compiled", **about}
         function = place.file, place.function
         always = function in self.seen.built
-        order = [code for code, lines in self.checks.items() if always or place.line in lines.get(function, ())]
+        order = self._reaching(place)
         dice.shuffle(order)
         order.sort(key=lambda code: code in self.of_reference)
         # A stream that does not execute the line has the values that it had.
@@ -374,9 +382,9 @@ class Trial:
         tried = []
         for code in order:
             tell(running=code)
-            cell = _run(self.target if code in self.of_reference else replace(self.plain), code)
+            cell = self._failed(code)
             tried.append(code)
-            if cell is not None and cell.outcome == "failed" and not cell.stale:
+            if cell is not None:
                 by = "found by reference" if code in self.of_reference else "found"
                 return tell(outcome=by, by=code, tried=tried, signature=cell.signature, reason=cell.reason[:160])
         return tell(outcome="survived", tried=tried)

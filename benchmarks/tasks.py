@@ -12,6 +12,7 @@ CPU seconds a task. What ``--out`` has already is not tried again. Not in CI.
 from __future__ import annotations
 
 import argparse
+import importlib
 import importlib.util
 import json
 import os
@@ -90,29 +91,11 @@ def _file(value: Any) -> Any:
     return value.rpartition(".")[0] if isinstance(value, str) and "/lm_eval/tasks/" in value else value
 
 
-def lm_eval_task(name: str) -> Callable[[], Task]:
-    """Return a factory of the record of a task of lm_eval."""
-    from pytest_evalcheck.adapters.lm_eval.registry import task
-    from pytest_evalcheck.adapters.lm_eval.task import record
-
-    made = task(name)
-    return lambda: record(made)
-
-
 def inspect_evals_groups() -> dict[str, list[str]]:
     """Return the names of the tasks of inspect_evals, each a group of its own."""
     from pytest_evalcheck.adapters.inspect_ai.registry import names
 
     return {name: [name] for name in names("inspect_evals")}
-
-
-def inspect_task(name: str) -> Callable[[], Task]:
-    """Return a factory of the record of a task of inspect_evals."""
-    from pytest_evalcheck.adapters.inspect_ai.registry import task
-    from pytest_evalcheck.adapters.inspect_ai.task import record
-
-    made = task(name)
-    return lambda: record(made)
 
 
 def lighteval_groups() -> dict[str, list[str]]:
@@ -126,15 +109,6 @@ def lighteval_groups() -> dict[str, list[str]]:
         place = getattr(function, "__module__", ""), getattr(function, "__qualname__", repr(function))
         groups.setdefault((place, metrics, config.few_shots_select), []).append(f"{name}|2")
     return {names[0]: names for names in groups.values()}
-
-
-def lighteval_task(name: str) -> Callable[[], Task]:
-    """Return a factory of the record of a task of lighteval."""
-    from pytest_evalcheck.adapters.lighteval.registry import task
-    from pytest_evalcheck.adapters.lighteval.task import record
-
-    made = task(name)
-    return lambda: record(made)
 
 
 def inspect_ai_groups() -> dict[str, list[str]]:
@@ -154,11 +128,23 @@ def inspect_scorer(name: str) -> Callable[[], Task]:
     return lambda: record(made)
 
 
+def from_registry(folder: str) -> Callable[[str], Callable[[], Task]]:
+    """Return a function from the name of a task in a registry to a factory of its record."""
+
+    def make(name: str) -> Callable[[], Task]:
+        home = f"pytest_evalcheck.adapters.{folder}"
+        made = importlib.import_module(f"{home}.registry").task(name)
+        record = importlib.import_module(f"{home}.task").record
+        return lambda: record(made)
+
+    return make
+
+
 LIBRARIES: dict[str, tuple[Callable[[], dict[str, list[str]]], Callable[[str], Callable[[], Task]]]] = {
-    "lm_eval": (lm_eval_groups, lm_eval_task),
+    "lm_eval": (lm_eval_groups, from_registry("lm_eval")),
     "inspect_ai": (inspect_ai_groups, inspect_scorer),
-    "inspect_evals": (inspect_evals_groups, inspect_task),
-    "lighteval": (lighteval_groups, lighteval_task),
+    "inspect_evals": (inspect_evals_groups, from_registry("inspect_ai")),
+    "lighteval": (lighteval_groups, from_registry("lighteval")),
 }
 
 

@@ -179,7 +179,7 @@ CHOSEN = [{"question": f"Question {n}?", "options": "['one', 'two']", "answer": 
         ("EC705", "lighteval-first-letter-of-a-refusal", lambda: lighteval_task("mmmu_pro:standard-10", CHOSEN)),
     ],
 )
-def test_tasks_lighteval_task(code: str, fault: str, made: Any) -> None:
+def test_tasks_of_lighteval(code: str, fault: str, made: Any) -> None:
     pytest.importorskip("lighteval", reason="lighteval is not installed")
     cell = shown(made, code, fault)
     assert cell.outcome == "known", f"{cell.outcome} {cell.reason} {cell.signature}"

@@ -13,7 +13,10 @@ import re
 import textwrap
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
+
+from pytest_evalcheck.errors import UsageError
 
 Shape = dict[str, Any]
 """By field: ``{}`` for a leaf, ``{"[]": shape}`` for a list, else the shapes of the fields of a mapping."""
@@ -32,6 +35,26 @@ _LENGTH = len(_THINGS)
 
 class NoDocuments(ValueError):
     """No documents that a task accepts could be made; the message says what was tried and what to give."""
+
+
+class NotLoaded(UsageError):
+    """A task that cannot be made here; the message says why, and what to give."""
+
+
+@contextmanager
+def or_not_loaded(name: str, why: str, parts: str) -> Iterator[None]:
+    """Say of a task for which no documents are made why its own were not loaded, and what to give.
+
+    Raises:
+        NotLoaded: where no documents are made in this block.
+    """
+    try:
+        yield
+    except NoDocuments as error:
+        raise NotLoaded(
+            f"the data of {name} cannot be loaded without a network ({why:.80}), and {error}; "
+            f"give {parts} of it: task({name!r}, documents=[...])"
+        ) from error
 
 
 def names_in(template: Any) -> list[str]:
@@ -125,7 +148,7 @@ class _Trial:
         self.accepted: list[Any] = []
         self.missing = ""
         """The name of a field that the documents lack."""
-        self.furthest: Exception | None = None
+        self.furthest: BaseException | None = None
         """The error of the documents that came furthest."""
         self._place: tuple[int, ...] = ()
 
@@ -141,7 +164,7 @@ class _Trial:
         documents = [_document(self._shape, forms, number) for number in range(self._count)]
         try:
             self._accepts(documents)
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # some code ends the process for what it does not know
             name = error.args[0] if isinstance(error, KeyError) and error.args else None
             # A value that is looked up in a table is no field.
             if isinstance(name, str) and name.isidentifier() and name not in repr([self._shape, documents]):

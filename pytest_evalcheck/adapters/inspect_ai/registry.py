@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from pytest_evalcheck.adapters.common.made_documents import NoDocuments, Shape, made, shape_of
+from pytest_evalcheck.adapters.common.made_documents import NotLoaded, Shape, made, or_not_loaded, shape_of
 from pytest_evalcheck.adapters.common.network import loads
 from pytest_evalcheck.errors import UsageError, nearest
 
@@ -31,10 +31,6 @@ _ANSWERS = (
 _READERS = ("hf_dataset", "json_dataset", "csv_dataset")
 _COUNT = 40
 """Number of made records: tasks show up to ten of them as examples."""
-
-
-class NotLoaded(UsageError):
-    """A task that cannot be made here; the message says why, and what to give."""
 
 
 def names(package: str = REGISTRY) -> list[str]:
@@ -96,7 +92,7 @@ def task(name: str, documents: Sequence[Mapping[str, Any]] | None = None, **opti
             raise NotLoaded(
                 f"{name} loads something else than records ({type(error).__name__}: {error!s:.80})"
             ) from error
-    try:
+    with or_not_loaded(name, why, "records"):
         made(
             shape,
             accepts,
@@ -104,11 +100,6 @@ def task(name: str, documents: Sequence[Mapping[str, Any]] | None = None, **opti
             _COUNT,
             ("worked", "number", "letter", "place"),
         )
-    except NoDocuments as error:
-        raise NotLoaded(
-            f"the data of {name} cannot be loaded without a network ({why:.80}), and {error}; "
-            f"give records of it: task({name!r}, documents=[...])"
-        ) from error
     found["task"].made_documents = True
     return found["task"]
 

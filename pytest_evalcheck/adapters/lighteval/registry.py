@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from pytest_evalcheck.adapters.common.made_documents import NoDocuments, made, shape_of
+from pytest_evalcheck.adapters.common.made_documents import made, or_not_loaded, shape_of
 from pytest_evalcheck.adapters.common.network import offline, quiet
 from pytest_evalcheck.errors import UsageError, nearest
 
@@ -19,10 +19,6 @@ REGISTRY = "lighteval.tasks"
 _ANSWERS = ("answer", "answerKey", "label", "gold", "target", "correct_answer", "answers", "solution", "output")
 _COUNT = 24
 """Number of made rows of each split: tasks show some of them as examples."""
-
-
-class NotLoaded(UsageError):
-    """A task that cannot be made here; the message says why, and what to give."""
 
 
 @cache
@@ -38,7 +34,7 @@ def _modules() -> Iterator[Any]:
         try:
             with offline(), quiet():
                 yield importlib.import_module(found.name)
-        except Exception:  # it loads data while it is imported, or needs a package
+        except (Exception, SystemExit):  # it loads data while it is imported, or needs a package or a program
             continue
 
 
@@ -87,14 +83,11 @@ def task(name: str, documents: Sequence[Mapping[str, Any]] | None = None, **opti
 
     def accepts(rows: Sequence[Mapping[str, Any]]) -> None:
         found["task"] = _task_over(plain, rows, options)
-        try:
-            with quiet():
-                _require_usable(found["task"])
-        except SystemExit as error:  # some prompt functions end the process for what they do not know
-            raise ValueError("its prompt function calls exit()") from error
+        with quiet():
+            _require_usable(found["task"])
 
     shape = shape_of([loaded.config.prompt_function])
-    try:
+    with or_not_loaded(name, why, "rows"):
         made(
             shape,
             accepts,
@@ -102,11 +95,6 @@ def task(name: str, documents: Sequence[Mapping[str, Any]] | None = None, **opti
             _COUNT,
             ("number", "letter", "place", "name"),
         )
-    except NoDocuments as error:
-        raise NotLoaded(
-            f"the data of {name} cannot be loaded without a network ({why:.80}), and {error}; "
-            f"give rows of it: task({name!r}, documents=[...])"
-        ) from error
     found["task"].made_documents = True
     return found["task"]
 

@@ -9,7 +9,15 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from pytest_evalcheck.adapters.common.made_documents import NoDocuments, constants_in, made, names_in, shape_of
+from pytest_evalcheck.adapters.common.made_documents import (
+    NoDocuments,
+    NotLoaded,
+    constants_in,
+    made,
+    names_in,
+    or_not_loaded,
+    shape_of,
+)
 from pytest_evalcheck.adapters.common.network import offline, quiet
 from pytest_evalcheck.errors import UsageError, nearest
 
@@ -27,10 +35,6 @@ _ANSWERS = ("answer", "answerkey", "label", "gold", "target", "correct")
 _FIRST = {"generate_until": ("name", "number", "letter", "worked"), "loglikelihood": ("text",)}
 """By output type: forms of answers that are tried before the others. A task that takes names asks for no number."""
 _FUNCTIONS = ("process_docs", "process_results")
-
-
-class NotLoaded(UsageError):
-    """A task that cannot be made here; the message says why, and what to give."""
 
 
 def task(name: str, documents: Sequence[Mapping[str, Any]] | None = None, **overrides: Any) -> Any:
@@ -79,13 +83,8 @@ def _own_or_made(name: str, config: Mapping[str, Any], cls: Any) -> Any:
                 f"{name} is of the class {cls.__name__}, which loads its data itself ({why:.150}); "
                 "return an object of it with its data from a factory of your own, @ec.task"
             )
-        try:
+        with or_not_loaded(name, why, "rows"):
             return _over_made(config)
-        except NoDocuments as error:
-            raise NotLoaded(
-                f"the data of {name} cannot be loaded without a network ({why:.80}), and {error}; "
-                f"give rows of it: task({name!r}, documents=[...])"
-            ) from error
 
 
 @cache

@@ -91,7 +91,8 @@ def constant_entries(metric: MetricSubject, values: Sequence[Any]) -> dict[str, 
         usual = [attempt("a metric without arguments", _usual_value, metric, rows) for rows in streams]
         known = set().union(*map(numbers_of, usual)) - constant_numbers(usual).keys()
         absent -= known
-    return {name: number for name, number in found.items() if name not in absent and number not in _options(metric)}
+    options = _options(metric) if found else set()
+    return {name: number for name, number in found.items() if name not in absent and number not in options}
 
 
 def _options(metric: MetricSubject) -> set[float]:
@@ -99,7 +100,7 @@ def _options(metric: MetricSubject) -> set[float]:
     given, function = metric.arguments(fixed_up_to(metric.inputs, _MANY)), metric.build().function
     parameters = inspect.signature(function).parameters.values() if function is not None else ()
     values = (*given.args, *given.kwargs.values(), *(parameter.default for parameter in parameters))
-    return {value for value in values if isinstance(value, int | float)}
+    return {value for value in values if type(value) in (int, float)}
 
 
 def _streams(metric: MetricSubject) -> Iterator[Rows]:

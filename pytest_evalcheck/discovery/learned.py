@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Collection, Sequence
+import sys
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -53,13 +54,53 @@ def observed(thing: Any, methods: Sequence[str]) -> list[Observed]:
         for described, method in ways:
             for each in _with_streams(described, entry, method, number):
                 found.setdefault(f"{each.construction} {each.described} {each.inputs}", each)
+    if not found and not adapters.recognised("metric", thing):
+        for each in _values_of_data(entry, package, home):
+            found.setdefault(f"{each.construction} {each.inputs}", each)
     return sorted(found.values(), key=lambda each: each.one_sample)
+
+
+def _values_of_data(entry: Seen, package: str, home: str) -> Iterator[Observed]:
+    """Yield the methods that give numbers of the data of the constructor: each is a function of that data."""
+    asked: dict[str, tuple[str, ...]] = {}
+    for call in (call for each in entry.objects for call in each.calls if has_number(call.returned)):
+        try:
+            given, imports = construction_of("", call.arguments, package)
+        except UsageError:
+            continue
+        static = inspect.getattr_static(getattr(sys.modules.get(entry.module), entry.name, None), call.method, None)
+        asked[f".{call.method}{given if inspect.isroutine(static) else ''}"] = imports
+    for source, imports in [*asked.items()][:_MOST_GROUPS]:
+        made = f"lambda *args, **kwargs: {entry.name}(*args, **kwargs){source}"
+        yield from _with_streams(Observed(construction=made, imports=(home, *imports)), entry, "__init__")
 
 
 def entry_of(thing: Any) -> Seen | None:
     """Return what was seen of a class or a function; None where nothing was."""
     home, path = getattr(thing, "__module__", ""), getattr(thing, "__qualname__", "")
     return read().entries.get(f"{home}:{path}")
+
+
+def why_untried(entry: Seen) -> str:
+    """Say what the calls that were watched lack to become a target."""
+    calls = [call for _, call in entry.calls] + [call for each in entry.objects for call in each.calls]
+    given = [*(each.made or {} for each in entry.objects), *(call.arguments for call in calls)]
+    for name, value in (pair for arguments in given for pair in arguments.items()):
+        if kind := _unknown(value):
+            return f"its argument {name} has a {kind}, which a corpus cannot keep: write a target that makes one"
+    if not any(has_number(call.returned) for call in calls):
+        return "no call of it that was watched returned a number"
+    if len(given) < 2 + bool(entry.objects):
+        return "one call of it was watched, and no change of its numbers gives another value: call it with more inputs"
+    return "no repetition of its calls that were watched gives a value of its own for each of several inputs"
+
+
+def _unknown(value: Any) -> str:
+    """Return the class of the first object in a value as JSON that was not kept; empty for none."""
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    if isinstance(value, dict) and "opaque" in value:
+        return str(value["opaque"])
+    return next(filter(None, map(_unknown, inside)), "")
 
 
 def _with_streams(seen: Observed, entry: Seen, method: str, made: int = 0) -> list[Observed]:
@@ -143,6 +184,16 @@ def _is_value(result: Any) -> bool:
     if isinstance(result, (list, tuple)):
         return any(map(_is_value, result))
     return isinstance(result, (int, float)) or (hasattr(result, "dtype") and hasattr(result, "shape"))
+
+
+def has_number(value: Any) -> bool:
+    """Return whether a value as JSON has a number."""
+    if isinstance(value, list):
+        return any(map(has_number, value))
+    if isinstance(value, dict):
+        inside = (each for key, each in value.items() if key not in ("length", "characters"))
+        return bool({"array", "float"} & {*value}) or any(map(has_number, inside))
+    return isinstance(value, (bool, int, float))
 
 
 def _returns_again(result: Any, returned: Any) -> bool:
@@ -233,9 +284,9 @@ def source_of(value: Any, package: str, imports: dict[str, None]) -> str:
             raise UsageError(f"{value['name']} is neither of {package} nor a module of torch")
         imports[f"from {module} import {path.partition('.')[0]}"] = None
         return path
-    if isinstance(value, dict) and "made" in value:
-        module, path = own_name(value["made"], package)
-        source, more = construction_of(path, value["arguments"], package)
+    if isinstance(value, dict) and {"made", "object"} & {*value}:
+        module, path = own_name(value.get("made", value.get("object")), package)
+        source, more = construction_of(path, value.get("arguments") or value.get("fields") or {}, package)
         imports.update(dict.fromkeys((f"from {module} import {path.partition('.')[0]}", *more)))
         return source
     if isinstance(value, dict) and {"opaque", "secret", "loader", *TABLES} & {*value}:

@@ -12,7 +12,7 @@ import pytest_evalcheck
 from pytest_evalcheck.discovery.control import strategy_of
 from pytest_evalcheck.discovery.learned import construction_of, is_model, own_name
 from pytest_evalcheck.errors import UsageError
-from pytest_evalcheck.expectations.comparison import Tolerance, difference
+from pytest_evalcheck.expectations.comparison import Tolerance, attributes, difference, plain
 from pytest_evalcheck.kinds.common.process_state import isolated_process, same_random_numbers
 from pytest_evalcheck.kinds.loop.record import LoopData
 from pytest_evalcheck.learning.streams import batches_of, calls_of, streams_of
@@ -225,18 +225,28 @@ def _is_loop(make: Callable[[], Any], inputs: Any) -> bool:
 def _is_scorer(make: Callable[[], Any], inputs: Any) -> bool:
     """Return whether documents have scores, the same twice, that are not all the same."""
     rows = inputs.fixed(2 * _ROWS)
-    compares = len(rows[0]) > 1  # a response alone is measured by one number, and changed by anything else
+    enough = any if len(rows[0]) > 1 else all  # a response alone is measured by numbers, and changed by anything else
     first, second = ([*make()[0].score(*inputs.collate(rows))] for _ in range(2))
-    scored = all(_has_score(each) if compares else isinstance(each, (bool, int, float)) for each in first)
-    return scored and difference(first, second, Tolerance()) is None and len({repr(each) for each in first}) > 1
+    if not all(enough(map(_is_score, _leaves(each))) for each in first):
+        return False
+    differ = any(difference(first[0], other, Tolerance()) is not None for other in first[1:])
+    return differ and difference(first, second, Tolerance()) is None
 
 
-def _has_score(value: Any) -> bool:
-    if isinstance(value, Mapping):
-        return any(map(_has_score, value.values()))
-    if isinstance(value, (list, tuple)):
-        return any(map(_has_score, value))
-    return isinstance(value, (bool, int, float)) or _is_number(value)
+def _leaves(value: Any, depth: int = 4) -> Iterator[Any]:
+    """Yield what is in a result: in its containers, and in the fields of its objects."""
+    value = plain(value)
+    held = value if isinstance(value, Mapping) else attributes(value)
+    inside = [*held.values()] if held else value if isinstance(value, (list, tuple)) else None
+    if inside is None or not depth:
+        yield value
+    else:
+        for each in inside:
+            yield from _leaves(each, depth - 1)
+
+
+def _is_score(value: Any) -> bool:
+    return isinstance(value, (bool, int, float)) or getattr(getattr(value, "dtype", None), "kind", "") in (*"fiub",)
 
 
 def _is_number(value: Any) -> bool:

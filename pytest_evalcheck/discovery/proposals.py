@@ -152,8 +152,8 @@ def propose(candidate: Candidate) -> Proposed:
         proposed.targets, proposed.decided = [], "with some inputs it ends the process, as a command does"
     proposed.decided = "" if proposed.targets else proposed.decided
     if not proposed.targets:
-        seen = "no repetition of its calls that were watched gives a value of its own for each of several inputs"
-        nothing = seen if learned.entry_of(thing) else "nothing was found to feed it"
+        entry = learned.entry_of(thing)
+        nothing = learned.why_untried(entry) if entry else "nothing was found to feed it"
         proposed.why = "; ".join(refused[:1] or problems) or nothing
         if candidate.is_class and "raised NotImplementedError" in proposed.why:
             proposed.why = f"abstract: {proposed.why}"

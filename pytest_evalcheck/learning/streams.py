@@ -124,7 +124,7 @@ class Stream:
         """Return samples of these rows; with ``changes`` also rows whose entries come from several of them."""
         rows = [tuple(_entry(each, i) for each in self.columns) for i in range(self.count or _SEEDS)]
         sample: st.SearchStrategy[Any] = st.sampled_from(rows)
-        if changes and self.count > 1:
+        if changes:
             sample = st.one_of(sample, sample, self._changed(rows))
         if any(each.is_seeded for each in self.columns):
             seeds = (st.integers(0, _SEEDS - 1) if each.is_seeded else st.none() for each in self.columns)
@@ -299,6 +299,8 @@ def calls_of(entry: Seen, method: str, made: int = 0) -> list[tuple[str, Mapping
     """Return the test and the arguments of each call of a function, or of a method of objects that were made alike."""
     if not entry.is_class:
         return [(test, call.arguments) for test, call in entry.calls]
+    if method == "__init__":
+        return [(each.test, each.made) for each in entry.objects if each.made]
     ways = entry.ways
     alike = (each for each in entry.objects if ways[made : made + 1] == [each.made])
     return [(each.test, call.arguments) for each in alike for call in each.calls if call.method == method]
@@ -459,11 +461,12 @@ def _sample_streams(name: str, group: Group) -> Iterator[Stream]:
     paths = [*group[0][1]]
     values = {path: [leaves[path] for _, leaves, _ in group] for path in paths}
     different = [path for path in paths if any(each != values[path][0] for each in values[path][1:])]
-    if len(group) < 2 or not different:
-        return
+    if not different:  # of one call, numbers are changed inside of what was seen
+        different = [path for path in paths if len([*_numbers_of(values[path][0])]) > 1 and not is_cut(values[path][0])]
     columns = [Column(path, "list", entries=tuple(values[path])) for path in different]
     fixed = {path: values[path][0] for path in paths if path not in different}
-    yield _stream(name, columns, fixed, group, one_sample=True)
+    if len(group) > 1 or any(each.domain for each in columns):
+        yield _stream(name, columns, fixed, group, one_sample=True)
 
 
 def _stream(
@@ -647,6 +650,8 @@ def _corrupted(row: Any, number: float) -> Any:
 
 def _replaced(entry: Any, value: Any, place: int) -> Any:
     """Return an entry with one of its numbers replaced, the one at a place."""
+    if isinstance(entry, dict) and "rows" in entry:
+        return {**entry, "rows": _thawed(_replaced(_frozen(entry["rows"]), value, place))}
     if not isinstance(entry, tuple):
         return value
     at = place % len(entry) if entry else 0

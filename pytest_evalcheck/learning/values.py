@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import enum
 import importlib
+import inspect
 import math
 import re
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from operator import attrgetter
-from types import BuiltinFunctionType, FunctionType
+from types import BuiltinFunctionType, FunctionType, MemberDescriptorType
 from typing import Any
 
 from pytest_evalcheck.errors import UsageError
@@ -84,7 +86,7 @@ def encoded(value: Any, depth: int = 0, name: str = "") -> Any:
         return {"torch": str(value)}
     if kind.__module__.startswith("torch.utils.data") and kind.__name__ == "DataLoader":
         return _loader(value, depth)
-    fields = _fields_of(value)
+    fields = fields_of(value)
     if fields is not None:
         inside = {key: encoded(each, depth + 1, key) for key, each in fields.items()}
         return {"object": f"{kind.__module__}:{kind.__qualname__}", "fields": inside}
@@ -140,7 +142,7 @@ def _is_secret(name: str, text: str) -> bool:
     return bool(_SECRET.search(name) or (long and _TOKEN.search(name)) or _SECRET_TEXT.search(text))
 
 
-def _fields_of(value: Any) -> dict[str, Any] | None:
+def fields_of(value: Any) -> dict[str, Any] | None:
     """Return the stored fields of a dataclass, a model of pydantic or a named tuple; None for anything else."""
     kind = type(value)
     if isinstance(value, tuple):
@@ -149,7 +151,12 @@ def _fields_of(value: Any) -> dict[str, Any] | None:
     known: Any = vars(kind).get("__dataclass_fields__") or vars(kind).get("__pydantic_fields__")
     if not isinstance(known, dict) or vars(kind).get("__getattribute__") is not None:
         return None
-    stored = getattr(value, "__dict__", {})
+    stored = dict(getattr(value, "__dict__", {}))
+    for key in {*known} - {*stored}:
+        slot = inspect.getattr_static(kind, key, None)
+        if isinstance(slot, MemberDescriptorType):
+            with suppress(AttributeError):  # it was never set
+                stored[key] = slot.__get__(value, kind)
     names = [key for key, each in known.items() if getattr(each, "init", True) is not False]
     return {key: stored[key] for key in names if key in stored}
 

@@ -15,12 +15,13 @@ from types import CodeType, FrameType
 from typing import Any
 
 from pytest_evalcheck.errors import UsageError
-from pytest_evalcheck.learning.values import encoded
+from pytest_evalcheck.learning.values import encoded, fields_of
 
 MOST_CALLS = 24
 """Calls of a function, or of one object, that are kept."""
 MOST_OBJECTS = 6
 """Objects of a class that are kept, those that were made in different ways first."""
+_MOST_OTHERS = 64
 _TESTS = ("tests", "test", "testing", "conftest", "benchmarks", "examples", "docs")
 
 
@@ -80,6 +81,8 @@ class Watcher:
         """By id: the code, and the path of its public name in its module; empty where it is not watched."""
         self._open: dict[int, tuple[FrameType, Call]] = {}
         self._objects: dict[int, tuple[Any, Object]] = {}
+        self._others: dict[int, tuple[Any, Object]] = {}
+        """Objects whose calls are not kept, since there are enough of their class: they may be arguments of others."""
         self._busy = threading.local()
 
     @contextmanager
@@ -146,6 +149,7 @@ class Watcher:
     def forget(self) -> None:
         """Let go of the objects of a test that has ended: what follows is of other ones."""
         self._objects.clear()
+        self._others.clear()
 
     def _event(self, frame: FrameType, event: str, argument: Any) -> None:
         if event == "call":
@@ -223,17 +227,21 @@ class Watcher:
             if known is not None and known[0] is owner:
                 return  # that of a base class
             made = self._kept(frame, skip=1)
-            if len(seen.objects) >= MOST_OBJECTS and any(each.made == made for each in seen.objects):
-                return
-            if len(seen.objects) >= 4 * MOST_OBJECTS:
-                return
             found = Object(made, self._current())
+            alike = len(seen.objects) >= MOST_OBJECTS and any(each.made == made for each in seen.objects)
+            if alike or len(seen.objects) >= 4 * MOST_OBJECTS:
+                if len(self._others) >= _MOST_OTHERS:
+                    self._others.pop(next(iter(self._others)))
+                self._others[id(owner)] = (owner, found)
+                return
         elif known is not None and known[0] is owner:
             found = known[1]
         else:
             if len(seen.objects) >= MOST_OBJECTS:
                 return
-            found = Object(None, self._current())
+            fields = fields_of(owner)  # its constructor was generated, and has no code of the package
+            given = {key: encoded(each, 1, key) for key, each in fields.items()} if fields else None
+            found = Object(given, self._current())
         if known is None or known[0] is not owner:
             self._objects[id(owner)] = (owner, found)
             seen.objects.append(found)
@@ -251,7 +259,7 @@ class Watcher:
         found = {}
         for name, value in arguments_of(frame, skip).items():
             found[name] = {"secret": name} if self._is_excluded(name) else encoded(value, name=name)
-            known = self._objects.get(id(value))
+            known = self._objects.get(id(value)) or self._others.get(id(value))
             if known is not None and known[0] is value and known[1].made is not None and "opaque" in found[name]:
                 cls = type(value)
                 found[name] = {"made": f"{cls.__module__}:{cls.__qualname__}", "arguments": known[1].made}

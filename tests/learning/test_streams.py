@@ -141,7 +141,15 @@ def test_calls_with_one_sample_each() -> None:
     batch = stream.strategy(changes=True).example(3)
     assert all(type(each) is list and len(each) == 3 for each in batch.args)
     assert batch.kwargs == {"k": 2}
-    assert not _streams({"said": "a", "true": "b"}, one_sample=True)  # one call alone
+    assert not _streams({"said": "a", "true": "b"}, one_sample=True)  # one call alone, of which nothing is changed
+
+
+def test_one_call_alone_is_changed_inside_of_its_numbers() -> None:
+    [stream] = _streams({"matrix": torch.tensor([[3, 1], [2, 6]]), "k": 2}, one_sample=True)
+    drawn = {repr(row[0]["rows"]) for row in _drawn(stream)}
+    assert len(drawn) > 4
+    assert all({number for row in json.loads(each) for number in row} <= {1, 2, 3, 6} for each in drawn)
+    assert {repr(row[0]["rows"]) for row in _drawn(stream, changes=False)} == {"[[3, 1], [2, 6]]"}
 
 
 def test_the_parts_of_an_argument_are_of_one_sample() -> None:

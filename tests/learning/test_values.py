@@ -158,6 +158,18 @@ class Case:
     hidden: int = dataclasses.field(default=3, init=False)
 
 
+@dataclasses.dataclass
+class Slotted:
+    __slots__ = ("question", "unset")
+    question: str
+
+
+def test_fields_in_slots_come_back() -> None:
+    kept = encoded(Slotted("why"))
+    assert kept == {"object": f"{__name__}:Slotted", "fields": {"question": "why"}}
+    assert decoded(kept, package=__name__.partition(".")[0]) == Slotted("why")
+
+
 def test_fields_of_a_dataclass_come_back_for_its_own_package_alone() -> None:
     kept = encoded(Case("why"))
     assert kept == {"object": f"{__name__}:Case", "fields": {"question": "why"}}

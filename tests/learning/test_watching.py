@@ -13,7 +13,7 @@ import pytest
 
 from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.learning import corpus
-from pytest_evalcheck.learning.watching import MOST_CALLS, Call, Seen, Watcher
+from pytest_evalcheck.learning.watching import MOST_CALLS, MOST_OBJECTS, Call, Seen, Watcher
 
 SOURCE = """
     import threading
@@ -258,6 +258,17 @@ def test_an_object_that_was_seen_is_made_again_where_it_is_an_argument(watched: 
     watcher = _watcher()
     with watcher.watch(), pytest.raises(TypeError):
         watched.share([1], watched.Mean(4))
+    [(_, call)] = watcher.seen["watched_project:share"].calls
+    assert call.arguments["total"] == {"made": "watched_project:Mean", "arguments": {"size": 4}}
+
+
+def test_an_object_beyond_the_limit_is_made_again_and_has_no_calls(watched: Any) -> None:
+    watcher = _watcher()
+    with watcher.watch(), pytest.raises(TypeError):
+        made = [watched.Mean(4) for _ in range(MOST_OBJECTS + 2)]
+        made[-1].update([1.0])
+        watched.share([1], made[-1])
+    assert len(watcher.seen["watched_project:Mean"].objects) == MOST_OBJECTS
     [(_, call)] = watcher.seen["watched_project:share"].calls
     assert call.arguments["total"] == {"made": "watched_project:Mean", "arguments": {"size": 4}}
 

@@ -1,7 +1,7 @@
 """Measure what learning from runs reaches: the tests of drawn projects are watched, and their code is then tried.
 
 ``python benchmarks/learning.py --sdists FOLDER --work FOLDER`` takes the projects of ``learned/drawn.tsv`` in the order
-in which they were drawn (by ``--draw INDEX --seed N``, once), if their source distribution has tests: FOLDER has these,
+in which they were drawn (by ``--draw INDEX --seed N``; a second draw adds to them), if their source distribution has tests: FOLDER has these,
 downloaded by a client that builds nothing, since a build runs foreign code outside of the sandbox. Each is installed
 as `firstsight` installs, with its extras and dependency groups for tests. Its tests run in the sandbox with
 ``--evalcheck-learn``, and its public evaluation code is tried by words alone, with the examples of docstrings, and with
@@ -72,7 +72,7 @@ _INNER = ("tests", "test", "testing", "conftest", "benchmarks", "examples", "cli
 def main() -> None:
     """Run the projects that have no row, or print the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--draw", type=Path, metavar="INDEX", help="draw the list of projects, once")
+    parser.add_argument("--draw", type=Path, metavar="INDEX", help="draw projects, or more of them")
     parser.add_argument("--seed", type=int)
     parser.add_argument("--sdists", type=Path, help="a folder of source distributions")
     parser.add_argument("--work", type=Path, help="where projects are installed and rows are kept")
@@ -112,13 +112,10 @@ def main() -> None:
 
 
 def drawn_from(index: Path, seed: int) -> str:
-    """Write the list of projects in the order in which they are run, by the rules of `firstsight`.
+    """Add projects to the list in the order in which they are run, by the rules of `firstsight`.
 
-    Raises:
-        ValueError: where there is a list: one that is drawn anew is no longer blind.
+    Those of an earlier draw stay, and are not drawn again: their names are in this repository.
     """
-    if DRAWN.exists():
-        raise ValueError(f"{DRAWN} was drawn already")
     known = draw.repository_words() | {draw._normal(row["package"]) for row in read(draw.DRAWN)}
     packages = list(draw.eligible(index, known))
     drawn = draw.draw(packages, seed)

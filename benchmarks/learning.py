@@ -1,7 +1,7 @@
 """Measure what learning from runs reaches: the tests of drawn projects are watched, and their code is then tried.
 
 ``python benchmarks/learning.py --sdists FOLDER --work FOLDER`` takes the projects of ``learned/drawn.tsv`` in the order
-in which they were drawn (by ``--draw INDEX --seed N``; a second draw adds to them), if their source distribution has tests: FOLDER has these,
+in which ``--draw INDEX --seed N`` has drawn them, if their source distribution has tests: FOLDER has these,
 downloaded by a client that builds nothing, since a build runs foreign code outside of the sandbox. Each is installed
 as `firstsight` installs, with its extras and dependency groups for tests. Its tests run in the sandbox with
 ``--evalcheck-learn``, and its public evaluation code is tried by words alone, with the examples of docstrings, and with

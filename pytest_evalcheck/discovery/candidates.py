@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,8 +15,10 @@ from typing import Any
 
 from pytest_evalcheck import adapters
 from pytest_evalcheck.discovery.learned import names_in
+from pytest_evalcheck.discovery.naming_tables import EVALUATION, TOPICS, snake_case
 from pytest_evalcheck.discovery.requests import Request
 from pytest_evalcheck.errors import UsageError, did_you_mean, nearest, nearest_word, safe_text
+from pytest_evalcheck.learning.annotated import seen_in_annotations
 
 _TESTS = ("tests", "test", "testing", "conftest", "benchmarks", "examples")
 """Submodules that hold no metrics of a package."""
@@ -78,26 +81,37 @@ def find(request: Request) -> Found:
                 seen[id(value)] = _candidate(home.__name__, name, value), value
     classes: list[Candidate] = []
     functions: list[Candidate] = []
+    accumulates = False
     seen_in_runs = {*names_in(module.__name__)}
     for candidate, value in seen.values():
         why = _unusable(value)
         imported = why and not f"{getattr(value, '__module__', '')}.".startswith(f"{module.__name__}.")
         observed = f"{getattr(value, '__module__', '')}:{getattr(value, '__qualname__', '')}" in seen_in_runs
-        if imported or not (observed or adapters.recognised("metric", value)):
+        surely = observed or adapters.recognised("metric", value)
+        if imported or not (surely or _is_evaluation(value)):
             found.others += 1
         elif why:
             found.left[str(candidate)] = why
         else:
             (classes if candidate.is_class else functions).append(candidate)
+            accumulates = accumulates or (surely and candidate.is_class)
     # Functions beside classes mostly compute what the classes accumulate.
     there = {f"{getattr(value, '__module__', '')}:{getattr(value, '__qualname__', '')}" for _, value in seen.values()}
     gone = (name for name in seen_in_runs - there if name.partition(":")[0] == module.__name__)
     found.left.update((name.replace(":", "."), "it is in the corpus, and not in the module") for name in gone)
     called = [each for each in functions if each.origin and f"{each.module}:{each.name}" in seen_in_runs]
-    found.candidates = [*classes, *called] if classes else functions
-    found.functions = sorted((each for each in functions if each not in called), key=str) if classes else []
+    found.candidates = [*classes, *(called if accumulates else functions)]
+    found.functions = sorted((each for each in functions if each not in called), key=str) if accumulates else []
     found.candidates.sort(key=str)
     return found
+
+
+def _is_evaluation(value: Any) -> bool:
+    """Return whether a name, or that of its module, has a word of evaluation, and annotations tell how it is called."""
+    home = str(getattr(value, "__module__", "")).rpartition(".")[2]
+    words = snake_case(f"{home}_{getattr(value, '__name__', '')}")
+    known = EVALUATION.search(words) or any(re.search(pattern, words) for _, pattern in TOPICS)
+    return bool(known) and seen_in_annotations(value) is not None
 
 
 def _candidate(module: str, name: str, value: Any, call: str = "") -> Candidate:

@@ -15,22 +15,24 @@ from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.expectations.comparison import Tolerance, difference
 from pytest_evalcheck.kinds.common.process_state import isolated_process
 from pytest_evalcheck.learning import corpus
+from pytest_evalcheck.learning.annotated import ORIGIN
 from pytest_evalcheck.learning.streams import calls_of, streams_of
 from pytest_evalcheck.learning.values import TABLES, decoded, encoded, is_kept
 from pytest_evalcheck.learning.watching import Object, Seen
 
 _MOST_GROUPS = 4
 """Forms of calls of one function or method that are tried."""
+_MOST_TRIALS = 4
+"""Objects of one construction whose calls are repeated."""
 _OF_TORCH = ("torch.nn.modules.", "torch.nn.functional", "torch._C._nn")
 """Homes of names that a constructor may be given beside those of its own package: a corpus is data, and never code."""
 
 
-def observed(thing: Any, methods: Sequence[str]) -> list[Observed]:
-    """Return the ways in which watched runs have used a class or a function, each with streams of its rows.
+def observed(thing: Any, entry: Seen | None, methods: Sequence[str]) -> list[Observed]:
+    """Return the ways in which calls have used a class or a function, each with streams of its rows.
 
     Those with batches come first, and then those with one sample a call.
     """
-    entry = entry_of(thing)
     if entry is None:
         return []
     home = f"from {entry.module} import {entry.name}"
@@ -50,7 +52,8 @@ def observed(thing: Any, methods: Sequence[str]) -> list[Observed]:
             called = {call.method for each in alike for call in each.calls}
             ways = [(one, method) for method in methods if method in called][:1]
         else:
-            ways = [way for each in alike[:1] for way in _by_trial(one, each, package)]
+            trials = (_by_trial(one, each, package) for each in alike[:_MOST_TRIALS])
+            ways = next(filter(None, trials), [])
         for described, method in ways:
             for each in _with_streams(described, entry, method, number):
                 found.setdefault(f"{each.construction} {each.described} {each.inputs}", each)
@@ -79,6 +82,11 @@ def entry_of(thing: Any) -> Seen | None:
     """Return what was seen of a class or a function; None where nothing was."""
     home, path = getattr(thing, "__module__", ""), getattr(thing, "__qualname__", "")
     return read().entries.get(f"{home}:{path}")
+
+
+def how_called(place: str) -> str:
+    """Say whose calls are repeated; ``place`` ends with the test that they are from."""
+    return "called with its annotated types" if place.endswith(ORIGIN) else "called as in a run that was watched"
 
 
 def why_untried(entry: Seen) -> str:

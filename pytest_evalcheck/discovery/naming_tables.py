@@ -92,6 +92,9 @@ REQUIRED: dict[str, Any] = {
 }
 """By name: a value for a parameter of a constructor that has no default."""
 
+EVALUATION = re.compile(r"(^|_)(metrics?|evals?|evaluat[a-z]+|scor(e|es|er|ers|ing)|judges?|graders?|grad(e|ing))(_|$)")
+"""Words in the name of a function, a class or its module that say that it evaluates."""
+
 TIMING = re.compile(r"(^|_)(throughput|frequency|latency|speed|timer|duration)(_|$)")
 """Words in the name of a metric that say that it measures time, which is another one in every run."""
 

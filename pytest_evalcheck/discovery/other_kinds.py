@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest_evalcheck
 from pytest_evalcheck.discovery.control import strategy_of
-from pytest_evalcheck.discovery.learned import construction_of, is_model, own_name
+from pytest_evalcheck.discovery.learned import construction_of, how_called, is_model, own_name
 from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.expectations.comparison import Tolerance, attributes, difference, plain
 from pytest_evalcheck.kinds.common.process_state import isolated_process, same_random_numbers
@@ -71,7 +71,7 @@ def _targets_from_calls(
     calls = calls_of(entry, method, made)
     called = f"made.{method}" if method not in ("", "forward", "__call__") else "made"
     given = f"{name!r}" + (f", made={made}" if made else "")
-    origin = f"called as in a run that was watched; inputs made of rows of {calls[0][0]}" if calls else ""
+    origin = f"{how_called(calls[0][0])}; inputs made of rows of {calls[0][0]}" if calls else ""
     of_this = partial(OfKind, imports=imports, construction=construction, origin=origin)
     for loader in dict.fromkeys(key for _, arguments in calls for key, value in arguments.items() if batches_of(value)):
         try:

@@ -9,6 +9,7 @@ import math
 import sys
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any
@@ -36,17 +37,21 @@ from pytest_evalcheck.discovery.placement import on_device
 from pytest_evalcheck.discovery.schemas import Schema
 from pytest_evalcheck.kinds.common.call_facts import describe_value
 from pytest_evalcheck.kinds.common.combinations import annotations_of, covering
-from pytest_evalcheck.kinds.common.process_state import isolated_process
+from pytest_evalcheck.kinds.common.process_state import isolated_process, nothing_written
 from pytest_evalcheck.kinds.metric.record import Metric
+from pytest_evalcheck.learning.annotated import plain_types, seen_in_annotations
+from pytest_evalcheck.learning.watching import Seen
 from pytest_evalcheck.strategies.samples import Arguments
 
 FEEDING = ("update", "update_state", "__call__", "forward", "add_batch")
 """Methods that feed an object of a class."""
 _MOST_CONFIGURATIONS = 4
 """Result for one way to make an object."""
-_RANKS = (0, 1, 2)
+_RANKS = (0, 1, 2, 3, 4)
 """Sources of inputs, the surest first: batches that were observed, or words where nobody called it; single samples that
-were observed; words beside observed calls. A later one is tried only where none before it gives a target."""
+were observed; words beside observed calls; batches, and single samples, of the annotated types. A later one is tried
+only where none before it gives a target."""
+_BY_WORDS, _BY_TYPES = 2, 3
 _MOST_TARGETS = 8
 """Result for one candidate."""
 _MOST_BY_WORDS = 24
@@ -127,8 +132,41 @@ def propose(candidate: Candidate) -> Proposed:
     problems: list[str] = []
     bases = list(_bases(candidate, thing, problems))
     examples = [call for base in bases if base.observed for call in base.observed.calls[:2]]
-    refused: list[str] = []
+    entry = learned.entry_of(thing)
     forms = [*_forms(candidate, thing, bases, proposed)]
+    known = bool(entry or candidate.call or adapters.recognised("metric", thing))
+    package = str(getattr(thing, "__module__", "")).partition(".")[0]
+    with nullcontext() if known else nothing_written(package):
+        refused = _try_forms(candidate, thing, entry, forms, examples, proposed)
+    if not (proposed.targets or entry or candidate.call):
+        annotated = seen_in_annotations(thing)
+        forms = [_form_of_run(candidate, run) for run in learned.observed(thing, annotated, FEEDING)]
+        with nothing_written(package):
+            refused += _try_forms(candidate, thing, annotated, forms, (), proposed)
+        first = {(target.construction, target.described): target for target in reversed(proposed.targets)}
+        proposed.targets = [*reversed(first.values())]  # which of the types it takes was a guess
+    if any("tried to end the process" in why for why in refused):
+        proposed.targets, proposed.decided = [], "with some inputs it ends the process, as a command does"
+    proposed.decided = "" if proposed.targets else proposed.decided
+    if not proposed.targets:
+        nothing = learned.why_untried(entry) if entry else "nothing was found to feed it"
+        proposed.why = "; ".join(refused[:1] or problems) or nothing
+        if candidate.is_class and "raised NotImplementedError" in proposed.why:
+            proposed.why = f"abstract: {proposed.why}"
+        proposed.left = {}
+    return proposed
+
+
+def _try_forms(
+    candidate: Candidate,
+    thing: Any,
+    entry: Seen | None,
+    forms: Sequence[_Form],
+    examples: Sequence[Mapping[str, Any]],
+    proposed: Proposed,
+) -> list[str]:
+    """Add the targets of the forms of the first rank that has one, and return the reasons of those that have none."""
+    refused: list[str] = []
     for rank in _RANKS:
         settled = rank == _RANKS[-1] and decision(proposed.decided, observed=False)
         for form in forms if not (rank and (proposed.targets or settled)) else ():
@@ -146,19 +184,8 @@ def propose(candidate: Candidate) -> Proposed:
                 proposed.targets.append(_proposal(candidate, thing, form, *inputs))
         if rank == 0 and not proposed.targets:
             home = f"from {candidate.module} import {candidate.name}"
-            others = other_kinds.found(thing, learned.entry_of(thing))
-            proposed.targets += [_proposal_of_kind(candidate, each, home) for each in others]
-    if any("tried to end the process" in why for why in refused):
-        proposed.targets, proposed.decided = [], "with some inputs it ends the process, as a command does"
-    proposed.decided = "" if proposed.targets else proposed.decided
-    if not proposed.targets:
-        entry = learned.entry_of(thing)
-        nothing = learned.why_untried(entry) if entry else "nothing was found to feed it"
-        proposed.why = "; ".join(refused[:1] or problems) or nothing
-        if candidate.is_class and "raised NotImplementedError" in proposed.why:
-            proposed.why = f"abstract: {proposed.why}"
-        proposed.left = {}
-    return proposed
+            proposed.targets += [_proposal_of_kind(candidate, each, home) for each in other_kinds.found(thing, entry)]
+    return refused
 
 
 def _proposal(candidate: Candidate, thing: Any, form: _Form, source: str, origin: str) -> Proposal:
@@ -208,16 +235,13 @@ def _bases(candidate: Candidate, thing: Any, problems: list[str]) -> Iterator[_F
     """The ways to make the object: that of the request, those of its examples, that of its signature."""
     home = f"from {candidate.module} import {candidate.name}"
     shown, no_example = observe(thing, FEEDING)
-    runs = learned.observed(thing, FEEDING)
+    runs = learned.observed(thing, learned.entry_of(thing), FEEDING)
     if candidate.call:
         form = _form(candidate.call, (home,), "constructed as the request says")
         yield _with_observed_calls(form, [*runs, *shown])
         return
     yielded = 0
-    for run in runs:
-        imports = tuple(home if line.endswith(f" import {candidate.name}") else line for line in run.imports)
-        form = _form(run.construction, imports, "called as in a run that was watched", run)
-        yield replace(form, rank=int(run.one_sample))
+    yield from (_form_of_run(candidate, run) for run in runs)
     for observed in shown:
         form_shown = _form_from_example(candidate, thing, observed, home)
         if form_shown is not None:
@@ -242,6 +266,13 @@ def _bases(candidate: Candidate, thing: Any, problems: list[str]) -> Iterator[_F
     imports = ("from functools import partial", home) if given and not candidate.is_class else (home,)
     form = _form(construction, imports, "constructed by its signature")
     yield replace(_with_observed_calls(form, shown), rank=2 if learned.entry_of(thing) else 0)
+
+
+def _form_of_run(candidate: Candidate, run: Observed) -> _Form:
+    home = f"from {candidate.module} import {candidate.name}"
+    imports = tuple(home if line.endswith(f" import {candidate.name}") else line for line in run.imports)
+    form = _form(run.construction, imports, learned.how_called(run.origin), run)
+    return replace(form, rank=int(run.one_sample))
 
 
 def _form_from_example(candidate: Candidate, thing: Any, observed: Observed, home: str) -> _Form | None:
@@ -392,9 +423,8 @@ def _inputs_of_one_sample(candidate: Candidate, thing: Any, form: _Form) -> tupl
     """The form and the inputs of a function that takes one image, signal or text; None where it does not either."""
     one = replace(form, one_sample=True, make=lambda: Metric.of(form.make(), one_sample=True))
     names = list(_names(thing))
-    for source in (
-        [] if three_arrays(_parameters(thing)) else strategy_candidates.one_sample_strategies(candidate.name, names)
-    ):
+    other = three_arrays(_parameters(thing)) or any(not isinstance(value, str) for value in plain_types(thing))
+    for source in [] if other else strategy_candidates.one_sample_strategies(candidate.name, names):
         refusal, corrected = try_strategy(source, one.make)
         if not refusal and gives_numbers(corrected, one.make):
             return one, (corrected, f"one sample a call, by its name and its parameters ({', '.join(names[:2])})")
@@ -444,6 +474,8 @@ def _sources(
     ]
     # Neither a number nor an object is a form.
     forms = [each for each, seen in zip(every, told, strict=True) if {*seen} - {"number"} and "objects" not in seen]
+    if not (forms or candidate.is_class) and (told_by_types := plain_types(thing)):
+        forms = [[Schema.of(value) for value in told_by_types]]
     told_names = names or (list(_USUAL_NAMES[0]) if every_parameter else [])
     guessed = strategy_candidates.from_words(candidate.name, told_names, _given(thing, form), tensors=tensors)
     fitting = (source for source in guessed if _fits(source, forms, loosely=bool(form.label)))

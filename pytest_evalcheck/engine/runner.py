@@ -279,8 +279,9 @@ class CellRunner:
         return self.state.known.should_pass_over(finding) or (self._errors_only and not finding.is_error)
 
     def _finding(self, failure: CheckFailure, case: Any) -> Finding:
-        outside = f"outside of what your tests use: {self.spec.check.outside}"
-        if self.spec.check.outside and self.spec.target.inputs.observed and outside not in failure.detail:
+        observed = self.spec.target.inputs.observed
+        outside = f"outside of what {observed}: {self.spec.check.outside}"
+        if self.spec.check.outside and observed and outside not in failure.detail:
             failure.detail = "\n".join(filter(None, [failure.detail, outside]))
         return self.state.known.finding(failure, case, self.state.ledger)
 

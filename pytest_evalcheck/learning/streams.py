@@ -6,10 +6,12 @@ call of a group is fixed. A sample is one entry of each column, as plain JSON, a
 
 from __future__ import annotations
 
+import importlib
 import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -18,6 +20,7 @@ from hypothesis import strategies as st
 
 from pytest_evalcheck.errors import UsageError, nearest
 from pytest_evalcheck.learning import corpus
+from pytest_evalcheck.learning.annotated import ORIGIN, seen_in_annotations
 from pytest_evalcheck.learning.values import TABLES, decoded, is_array, is_cut, is_kept, made_array, made_table
 from pytest_evalcheck.learning.watching import Seen
 from pytest_evalcheck.strategies.arguments import Arguments
@@ -131,15 +134,16 @@ class Stream:
             sample = st.builds(_with_seeds, sample, st.tuples(*seeds))
         alike = changes and len(self.columns) > 1 and (0, 1) not in self.groups and _are_alike(*self.columns[:2])
         contrast = self._contrast(rows) if alike else ()
+        annotated = self.tests == (ORIGIN,)
         alike = bool(contrast)  # where all targets are equal, no prediction is wrong
         return SampleStrategy(
-            name=f"rows that tests give to {self.name}",
+            name=f"values of the types of {self.name}" if annotated else f"rows that tests give to {self.name}",
             sample=sample,
             collate=self.batch,
             right=(lambda row: (row[1], *row[1:])) if alike else None,
             wrong=self._wrong(rows) if alike else None,
             contrast=contrast,
-            observed=True,
+            observed="its annotations say" if annotated else "your tests use",
             corrupted=_corrupted if changes and any(_is_fractional(each) for each in self.columns) else None,
         )
 
@@ -266,7 +270,8 @@ def learned(
 ) -> SampleStrategy:
     """Samples made of the rows that a project's own runs have given to a function, or to a method of a class.
 
-    They are read from the nearest ``evalcheck-corpus``: that of the current folder, or of a folder above it.
+    They are read from the nearest ``evalcheck-corpus``: that of the current folder, or of a folder above it. Of what no
+    run has called they are made of the annotations of its parameters.
 
     Args:
         name: ``package.module:function``, or ``package.module:Class.method``.
@@ -283,7 +288,7 @@ def learned(
     module, _, path = name.partition(":")
     first, _, method = path.partition(".")
     known = corpus.nearest()
-    entry = known.entries.get(f"{module}:{first}")
+    entry = known.entries.get(f"{module}:{first}") or _annotated(module, first)
     if entry is None:
         raise UsageError(f"the corpus has no {module}:{first}{nearest(f'{module}:{first}', known.entries)}")
     calls = calls_of(entry, method, made)
@@ -293,6 +298,12 @@ def learned(
         kind = "calls with one sample each" if one_sample else "calls with rows"
         raise UsageError(f"the corpus has {len(found)} groups of {kind} of {name}; group={group} is none of them")
     return replace(found[group], documents=documents).strategy(changes=changes)
+
+
+def _annotated(module: str, name: str) -> Seen | None:
+    with suppress(ImportError):
+        return seen_in_annotations(getattr(importlib.import_module(module), name, None))
+    return None
 
 
 def calls_of(entry: Seen, method: str, made: int = 0) -> list[tuple[str, Mapping[str, Any]]]:

@@ -94,8 +94,8 @@ class SampleStrategy:
     ids of a prompt in another order."""
     odd: st.SearchStrategy[Sample] | None = None
     """Samples with a response that is empty, None or missing, as models return them."""
-    observed: bool = False
-    """True if the samples are made of what runs have given: a failure with other data says that it is other data."""
+    observed: str = ""
+    """What says how the samples look, where nobody wrote them: "your tests use". A failure with other data says so."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.sample, st.SearchStrategy):

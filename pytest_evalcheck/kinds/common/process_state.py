@@ -14,6 +14,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 from pytest_evalcheck.expectations.call_log import note_seed
@@ -31,6 +32,42 @@ def isolated_process(*, variables: bool = True, draw: int = 0) -> Iterator[list[
     with warnings.catch_warnings(), same_random_numbers(draw), restored_settings(variables=variables) as left:
         warnings.simplefilter("ignore")
         yield left
+
+
+@contextmanager
+def nothing_written(package: str) -> Iterator[None]:
+    """Refuse, in this block, what code of a package asks for: to write or remove a file, a process, a connection.
+
+    It is code that nobody has asked for by name, with arguments that were made up. What an import does is not refused.
+    """
+    if not _guarded:
+        sys.addaudithook(_refuse_writing)  # a hook stays for the life of the process
+    _guarded[:] = ["", package]
+    try:
+        yield
+    finally:
+        _guarded[1:] = []
+
+
+_guarded: list[str] = []
+"""Empty, or '' and the package whose code may not write."""
+_WRITING = ("os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.truncate", "os.system", "subprocess.Popen", "os.kill")
+
+
+def _refuse_writing(event: str, arguments: tuple[Any, ...]) -> None:
+    if len(_guarded) < 2:
+        return
+    writes = event == "open" and isinstance(arguments[1], str) and not {*"wax+"}.isdisjoint(arguments[1])
+    if not (writes or event in _WRITING or event == "socket.connect"):
+        return
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        module = str(frame.f_globals.get("__name__", ""))
+        if module.startswith("importlib."):
+            return
+        if module.partition(".")[0] == _guarded[1]:
+            raise PermissionError(f"it calls {event} with arguments that were made up, which is refused")
+        frame = frame.f_back
 
 
 @contextmanager

@@ -41,8 +41,8 @@ def test_a_default_that_is_returned_is_no_dead_entry() -> None:
     assert outcome(interval, es.regression().as_list(), "EC218")[0] == "passed"
 
 
-@pytest.mark.parametrize(("observed", "expected"), [(True, "not applicable"), (False, "failed")])
-def test_inputs_that_nobody_wrote_may_be_refused_in_every_case(observed: bool, expected: str) -> None:
+@pytest.mark.parametrize(("observed", "expected"), [("your tests use", "not applicable"), ("", "failed")])
+def test_inputs_that_nobody_wrote_may_be_refused_in_every_case(observed: str, expected: str) -> None:
     calls = 0
 
     def spread(preds: Any, target: Any) -> float:
@@ -60,7 +60,7 @@ def test_a_score_without_a_reference_is_learned_without_right_and_wrong() -> Non
     """The wrong response of observed rows is that of another row: a score of another argument does not depend on it."""
     inputs = es.responses()
 
-    @ec.scorer(inputs=replace(inputs, observed=True))
+    @ec.scorer(inputs=replace(inputs, observed="your tests use"))
     def by_question() -> Any:
         return ec.Scorer(score=lambda responses, documents: [float(len(one["question"])) for one in documents])
 

@@ -1,0 +1,198 @@
+"""Calls made of annotations, as if a run had been watched: for functions and methods that no run has called."""
+
+from __future__ import annotations
+
+import collections.abc as abc
+import enum
+import inspect
+import random
+import types
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from pytest_evalcheck.learning.values import encoded
+from pytest_evalcheck.learning.watching import Call, Object, Seen
+
+ORIGIN = "its annotations"
+"""The place of these calls, where those of a run have the name of a test."""
+_LENGTHS = (4, 3, 5, 4)
+"""Numbers of rows of the calls of one form."""
+_TEXTS = ("the cat sat", "the cat sat on the mat", "a dog", "a dog ran", "two birds fly south", "the mat")
+_FORMS = (("fractions", "fractions"), ("labels", "labels"), ("fractions", "labels"), ("rows", "labels"))
+"""Contents of the first array and of the others; which of them a function takes is found by a trial."""
+_LISTS = (list, tuple, abc.Sequence, abc.Iterable, abc.Collection, abc.MutableSequence)
+_SETS = (set, frozenset, abc.Set)
+_MAPPINGS = (dict, abc.Mapping, abc.MutableMapping)
+_NUMBERS = (int, float)
+_OF_FIELDS = ("__dataclass_fields__", "__pydantic_fields__", "_fields")
+_DEPTH = 4
+
+
+class _Unknown(Exception):
+    """An annotation of which no value can be made."""
+
+
+def seen_in_annotations(thing: Any) -> Seen | None:
+    """Make calls of a function, or of the methods of a class, whose parameters and result are annotated.
+
+    Each value is of the annotated type: arrays and lists of one call have one length, and the first is of fractions,
+    labels or rows in turn. Nothing is called but constructors of dataclasses. None where a parameter that is needed has
+    no known type, where nothing has rows or texts, or where the result is no number and holds none.
+    """
+    module, name = str(getattr(thing, "__module__", "")), str(getattr(thing, "__qualname__", ""))
+    if not name.isidentifier():
+        return None
+    seen = Seen(module, name, is_class=inspect.isclass(thing))
+    if not seen.is_class:
+        seen.calls = [(ORIGIN, Call("", arguments)) for arguments in _calls(thing)]
+        return seen if seen.calls else None
+    try:
+        made = next(_arguments(_needed(thing.__init__)[1:], random.Random(0)), {})
+    except _Unknown:
+        return None
+    for method, function in _methods(thing):
+        calls = [Call(method, arguments) for arguments in _calls(function, skip=1)]
+        seen.objects += [Object(made, ORIGIN, calls)] if calls else []
+    return seen if seen.objects else None
+
+
+def plain_types(function: Any) -> list[Any]:
+    """Return a value of each parameter of a function, where each is a text or a collection by its annotation."""
+    try:
+        needed = _needed(function)
+        plain = [typing.get_origin(kind) in (*_LISTS, *_SETS, *_MAPPINGS) or kind is str for _, kind in needed]
+        return [_value(kind, 3, "", random.Random(0)) for _, kind in needed] if all(plain) else []
+    except (TypeError, ValueError, _Unknown):
+        return []
+
+
+def _methods(cls: type) -> Iterator[tuple[str, Any]]:
+    for base in cls.__mro__[:-1]:
+        for name, each in vars(base).items():
+            if inspect.isfunction(each) and (name == "__call__" or not name.startswith("_")):
+                yield name, each
+
+
+def _calls(function: Any, skip: int = 0) -> list[dict[str, Any]]:
+    try:
+        needed, result = _needed(function)[skip:], _hints(function).get("return", inspect.Parameter.empty)
+        numbers = all(kind in _NUMBERS for _, kind in needed) and len(needed) < 2  # one number is no sample
+        return [] if numbers or not _gives_numbers(result) else [*_arguments(needed, random.Random(0))]
+    except (TypeError, ValueError, _Unknown):
+        return []
+
+
+def _needed(function: Any) -> list[tuple[str, Any]]:
+    """Return the name and the type of each parameter without a default."""
+    hints = _hints(function)
+    variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    parameters = inspect.signature(function).parameters.values()
+    return [
+        (each.name, hints.get(each.name, each.empty))
+        for each in parameters
+        if each.default is each.empty and each.kind not in variable
+    ]
+
+
+def _hints(function: Any) -> Mapping[str, Any]:
+    try:
+        return typing.get_type_hints(function)
+    except Exception:  # a name that is imported for the type checker alone
+        return {}
+
+
+def _gives_numbers(kind: Any, depth: int = _DEPTH) -> bool:
+    """Return whether a type is a number, or may hold one."""
+    origin, inside = typing.get_origin(kind) or kind, typing.get_args(kind)
+    if origin in (typing.Union, types.UnionType):
+        return any(_gives_numbers(each, depth) for each in inside)
+    if kind in (Any, bool, *_NUMBERS, abc.Mapping, dict, tuple, list) or _array_home(kind):
+        return True
+    if origin in (*_LISTS, *_MAPPINGS):
+        return depth > 0 and any(_gives_numbers(each, depth - 1) for each in inside)
+    fields = any(hasattr(kind, name) for name in _OF_FIELDS)
+    return fields and depth > 0 and any(_gives_numbers(each, depth - 1) for each in _hints(kind).values())
+
+
+def _arguments(needed: list[tuple[str, Any]], chance: random.Random) -> Iterator[dict[str, Any]]:
+    arrays = [name for name, kind in needed if _array_home(kind)]
+    for form in _FORMS if arrays else [("", ""), ("", "")]:
+        for length in _LENGTHS:
+            made = {}
+            for name, kind in needed:
+                content = form[0] if name == next(iter(arrays), "") else form[1]
+                made[name] = encoded(_value(kind, length, content, chance), name=name)
+            yield made
+
+
+def _value(kind: Any, length: int, content: str, chance: random.Random, depth: int = _DEPTH) -> Any:
+    """Return a value of a type.
+
+    Raises:
+        _Unknown: where none is known.
+    """
+    origin, inside = typing.get_origin(kind) or kind, typing.get_args(kind)
+    if depth == 0:
+        raise _Unknown(kind)
+    one: Callable[[Any], Any] = lambda each: _value(each, length, content, chance, depth - 1)  # noqa: E731
+    if origin in (typing.Union, types.UnionType):
+        return one(next(each for each in inside if each is not type(None)))
+    if origin is typing.Literal:
+        return chance.choice(inside)
+    if home := _array_home(kind):
+        return _array(home, length, content, chance)
+    simple: dict[Any, Callable[[], Any]] = {
+        str: lambda: chance.choice(_TEXTS),
+        float: lambda: chance.choice((0.0, 0.25, 0.5, 0.75, 1.0)),
+        int: lambda: chance.choice((1, 2, 3)),
+        bool: lambda: chance.random() < 0.5,
+    }
+    if kind in simple:
+        return simple[kind]()
+    if origin in (*_LISTS, *_SETS) and inside:
+        if origin is tuple and inside[-1] is not Ellipsis:
+            return tuple(map(one, inside))
+        made = (
+            chance.sample(_TEXTS, min(length, len(_TEXTS)))
+            if inside[0] is str
+            else [one(inside[0]) for _ in range(length)]
+        )
+        return {*made} if origin in _SETS else tuple(made) if origin is tuple else made
+    if origin in _MAPPINGS and len(inside) == 2:
+        return {one(inside[0]): one(inside[1]) for _ in range(length)}
+    if isinstance(kind, type) and issubclass(kind, enum.Enum) and len(kind):
+        return chance.choice([*kind])
+    if isinstance(kind, type) and any(hasattr(kind, name) for name in _OF_FIELDS):
+        try:
+            return kind(**{name: one(each) for name, each in _needed(kind)})
+        except _Unknown:
+            raise
+        except Exception as error:  # it refuses what is made
+            raise _Unknown(kind) from error
+    raise _Unknown(kind)
+
+
+def _array_home(kind: Any) -> str:
+    """Return "torch" or "numpy" for the type of an array, else ''."""
+    for each in (kind, typing.get_origin(kind)):
+        name = f"{getattr(each, '__module__', '')}.{getattr(each, '__qualname__', '')}"
+        if name in ("numpy.ndarray", "torch.Tensor"):
+            return name.partition(".")[0]
+    return "numpy" if str(kind).startswith("numpy.typing.ArrayLike") else ""
+
+
+def _array(home: str, length: int, content: str, chance: random.Random) -> Any:
+    import numpy
+
+    generator = numpy.random.RandomState(chance.randrange(1000))
+    made: Any = generator.randint(0, 3, length)
+    if content == "fractions":
+        made = generator.randint(0, 9, length) / 8
+    elif content == "rows":
+        made = generator.dirichlet((1.0, 1.0, 1.0), length).round(3)
+    if home == "numpy":
+        return made
+    import torch
+
+    return torch.as_tensor(made).float() if made.dtype.kind == "f" else torch.as_tensor(made)

@@ -1,4 +1,4 @@
-"""What no run has called is tried with values of its annotated types, and nothing is written then."""
+"""Functions and classes that no run has called are tried with values of their annotated types; nothing is written."""
 
 from __future__ import annotations
 

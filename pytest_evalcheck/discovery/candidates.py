@@ -107,9 +107,9 @@ def find(request: Request) -> Found:
 
 
 def _is_evaluation(value: Any) -> bool:
-    """Return whether a name, or that of its module, has a word of evaluation, and annotations tell how it is called."""
-    home = str(getattr(value, "__module__", "")).rpartition(".")[2]
-    words = snake_case(f"{home}_{getattr(value, '__name__', '')}")
+    """Return whether a name, or one of its modules, has a word of evaluation, and annotations tell how it is called."""
+    modules = str(getattr(value, "__module__", "")).split(".")
+    words = snake_case("_".join([*(modules[1:] or modules), getattr(value, "__name__", "")]))
     known = EVALUATION.search(words) or any(re.search(pattern, words) for _, pattern in TOPICS)
     return bool(known) and seen_in_annotations(value) is not None
 

@@ -130,21 +130,20 @@ def propose(candidate: Candidate) -> Proposed:
         proposed.why = "by its name it measures time, which is another one in every run"
         return proposed
     problems: list[str] = []
-    bases = list(_bases(candidate, thing, problems))
-    examples = [call for base in bases if base.observed for call in base.observed.calls[:2]]
     entry = learned.entry_of(thing)
-    forms = [*_forms(candidate, thing, bases, proposed)]
     known = bool(entry or candidate.call or adapters.recognised("metric", thing))
-    package = str(getattr(thing, "__module__", "")).partition(".")[0]
-    with nullcontext() if known else nothing_written(package):
-        refused = _try_forms(candidate, thing, entry, forms, examples, proposed)
-    if not (proposed.targets or entry or candidate.call):
-        annotated = seen_in_annotations(thing)
-        forms = [_form_of_run(candidate, run) for run in learned.observed(thing, annotated, FEEDING)]
-        with nothing_written(package):
-            refused += _try_forms(candidate, thing, annotated, forms, (), proposed)
-        first = {(target.construction, target.described): target for target in reversed(proposed.targets)}
-        proposed.targets = [*reversed(first.values())]  # which of the types it takes was a guess
+    refused: list[str] = []
+    for by_types in (False, True) if known else (True, False):  # words say more of types that they know
+        if proposed.targets:
+            break
+        with nullcontext() if known else nothing_written(str(thing.__module__).partition(".")[0]):
+            if not by_types:
+                bases = list(_bases(candidate, thing, problems))
+                examples = [call for base in bases if base.observed for call in base.observed.calls[:2]]
+                forms = [*_forms(candidate, thing, bases, proposed)]
+                refused += _try_forms(candidate, thing, entry, forms, examples, proposed)
+            elif not (entry or candidate.call):
+                refused += _try_types(candidate, thing, proposed)
     if any("tried to end the process" in why for why in refused):
         proposed.targets, proposed.decided = [], "with some inputs it ends the process, as a command does"
     proposed.decided = "" if proposed.targets else proposed.decided
@@ -155,6 +154,15 @@ def propose(candidate: Candidate) -> Proposed:
             proposed.why = f"abstract: {proposed.why}"
         proposed.left = {}
     return proposed
+
+
+def _try_types(candidate: Candidate, thing: Any, proposed: Proposed) -> list[str]:
+    annotated = seen_in_annotations(thing)
+    forms = [_form_of_run(candidate, run) for run in learned.observed(thing, annotated, FEEDING)]
+    refused = _try_forms(candidate, thing, annotated, forms, (), proposed)
+    first = {(target.construction, target.described): target for target in reversed(proposed.targets)}
+    proposed.targets = [*reversed(first.values())]  # which of the types it takes was a guess
+    return refused
 
 
 def _try_forms(

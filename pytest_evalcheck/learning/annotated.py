@@ -9,6 +9,7 @@ import random
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from pytest_evalcheck.learning.values import encoded
@@ -19,6 +20,7 @@ ORIGIN = "its annotations"
 _LENGTHS = (4, 3, 5, 4)
 """Numbers of rows of the calls of one form."""
 _TEXTS = ("the cat sat", "the cat sat on the mat", "a dog", "a dog ran", "two birds fly south", "the mat")
+_FRACTIONS = (0.125, 0.25, 0.375, 0.5, 0.75, 0.875)
 _FORMS = (("fractions", "fractions"), ("labels", "labels"), ("fractions", "labels"), ("rows", "labels"))
 """Contents of the first array and of the others; which of them a function takes is found by a trial."""
 _LISTS = (list, tuple, abc.Sequence, abc.Iterable, abc.Collection, abc.MutableSequence)
@@ -144,7 +146,7 @@ def _value(kind: Any, length: int, content: str, chance: random.Random, depth: i
         return _array(home, length, content, chance)
     simple: dict[Any, Callable[[], Any]] = {
         str: lambda: chance.choice(_TEXTS),
-        float: lambda: chance.choice((0.0, 0.25, 0.5, 0.75, 1.0)),
+        float: lambda: chance.choice((0.25, 0.5, 0.75)),
         int: lambda: chance.choice((1, 2, 3)),
         bool: lambda: chance.random() < 0.5,
     }
@@ -153,11 +155,8 @@ def _value(kind: Any, length: int, content: str, chance: random.Random, depth: i
     if origin in (*_LISTS, *_SETS) and inside:
         if origin is tuple and inside[-1] is not Ellipsis:
             return tuple(map(one, inside))
-        made = (
-            chance.sample(_TEXTS, min(length, len(_TEXTS)))
-            if inside[0] is str
-            else [one(inside[0]) for _ in range(length)]
-        )
+        unlike = {str: _TEXTS, float: _FRACTIONS}.get(inside[0])
+        made = chance.sample(unlike, length) if unlike else [one(inside[0]) for _ in range(length)]
         return {*made} if origin in _SETS else tuple(made) if origin is tuple else made
     if origin in _MAPPINGS and len(inside) == 2:
         return {one(inside[0]): one(inside[1]) for _ in range(length)}
@@ -165,7 +164,11 @@ def _value(kind: Any, length: int, content: str, chance: random.Random, depth: i
         return chance.choice([*kind])
     if isinstance(kind, type) and any(hasattr(kind, name) for name in _OF_FIELDS):
         try:
-            return kind(**{name: one(each) for name, each in _needed(kind)})
+            given = {name: one(each) for name, each in _needed(kind)}
+            for name, each in _hints(kind).items():
+                with suppress(_Unknown):
+                    given.setdefault(name, one(each))
+            return kind(**given)
         except _Unknown:
             raise
         except Exception as error:  # it refuses what is made

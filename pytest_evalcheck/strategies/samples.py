@@ -95,7 +95,7 @@ class SampleStrategy:
     odd: st.SearchStrategy[Sample] | None = None
     """Samples with a response that is empty, None or missing, as models return them."""
     observed: str = ""
-    """Source of samples that nobody wrote, such as "your tests use": a failure with other data says that it is other data."""
+    """Source of samples that nobody wrote, such as "your tests use": a failure with other data says so."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.sample, st.SearchStrategy):

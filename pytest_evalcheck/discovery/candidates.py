@@ -18,7 +18,7 @@ from pytest_evalcheck.discovery.learned import names_in
 from pytest_evalcheck.discovery.naming_tables import EVALUATION, TOPICS, snake_case
 from pytest_evalcheck.discovery.requests import Request
 from pytest_evalcheck.errors import UsageError, did_you_mean, nearest, nearest_word, safe_text
-from pytest_evalcheck.learning.annotated import seen_in_annotations
+from pytest_evalcheck.learning.annotated import annotated, seen_in_annotations
 
 _TESTS = ("tests", "test", "testing", "conftest", "benchmarks", "examples")
 """Submodules that hold no metrics of a package."""
@@ -107,9 +107,13 @@ def find(request: Request) -> Found:
 
 
 def _is_evaluation(value: Any) -> bool:
-    """Return whether a name, or one of its modules, has a word of evaluation, and annotations tell how it is called."""
+    """Return whether names have a word of evaluation, and annotations tell how it is called.
+
+    Without annotations its own name must have the word.
+    """
     modules = str(getattr(value, "__module__", "")).split(".")
-    words = snake_case("_".join([*(modules[1:] or modules), getattr(value, "__name__", "")]))
+    modules = (modules[1:] or modules) if annotated(value) else []
+    words = snake_case("_".join([*modules, getattr(value, "__name__", "")]))
     known = EVALUATION.search(words) or any(re.search(pattern, words) for _, pattern in TOPICS)
     return bool(known) and seen_in_annotations(value) is not None
 

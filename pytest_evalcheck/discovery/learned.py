@@ -86,7 +86,7 @@ def entry_of(thing: Any) -> Seen | None:
 
 def how_called(place: str) -> str:
     """Say whose calls are repeated; ``place`` ends with the test that they are from."""
-    return "called with its annotated types" if place.endswith(ORIGIN) else "called as in a run that was watched"
+    return "called with values of its types" if place.endswith(ORIGIN) else "called as in a run that was watched"
 
 
 def why_untried(entry: Seen) -> str:
@@ -120,7 +120,7 @@ def _with_streams(seen: Observed, entry: Seen, method: str, made: int = 0) -> li
         for number, stream in enumerate(streams_of(name, calls, one_sample=one_sample)[:_MOST_GROUPS]):
             if one_sample and stream.is_text and not seen.described:
                 continue  # a document, and so a scorer
-            options = {"made": made, "group": number, "one_sample": one_sample}
+            options = {"made": made, "group": number, "one_sample": one_sample, "types": entry.types}
             given = "".join(f", {key}={value}" for key, value in options.items() if value)
             sources = tuple(f"ec.learned({name!r}{given}{more})" for more in ("", ", changes=False"))
             origin = f"inputs made of rows of {_shown(stream.tests)}"

@@ -70,7 +70,7 @@ def _targets_from_calls(
     name = f"{entry.module}:{entry.name}" + (f".{method}" if method else "")
     calls = calls_of(entry, method, made)
     called = f"made.{method}" if method not in ("", "forward", "__call__") else "made"
-    given = f"{name!r}" + (f", made={made}" if made else "")
+    given = f"{name!r}" + (f", made={made}" if made else "") + (f", types={entry.types}" if entry.types else "")
     origin = f"{how_called(calls[0][0])}; inputs made of rows of {calls[0][0]}" if calls else ""
     of_this = partial(OfKind, imports=imports, construction=construction, origin=origin)
     for loader in dict.fromkeys(key for _, arguments in calls for key, value in arguments.items() if batches_of(value)):

@@ -39,7 +39,7 @@ from pytest_evalcheck.kinds.common.call_facts import describe_value
 from pytest_evalcheck.kinds.common.combinations import annotations_of, covering
 from pytest_evalcheck.kinds.common.process_state import isolated_process, nothing_written
 from pytest_evalcheck.kinds.metric.record import Metric
-from pytest_evalcheck.learning.annotated import plain_types, seen_in_annotations
+from pytest_evalcheck.learning.annotated import GUESSES, ORIGIN, plain_types, seen_in_annotations
 from pytest_evalcheck.learning.watching import Seen
 from pytest_evalcheck.strategies.samples import Arguments
 
@@ -157,9 +157,12 @@ def propose(candidate: Candidate) -> Proposed:
 
 
 def _try_types(candidate: Candidate, thing: Any, proposed: Proposed) -> list[str]:
-    annotated = seen_in_annotations(thing)
-    forms = [_form_of_run(candidate, run) for run in learned.observed(thing, annotated, FEEDING)]
-    refused = _try_forms(candidate, thing, annotated, forms, (), proposed)
+    refused: list[str] = []
+    for guess in range(len(GUESSES)):
+        entry = None if proposed.targets else seen_in_annotations(thing, guess)
+        if entry is not None:
+            forms = [_form_of_run(candidate, run) for run in learned.observed(thing, entry, FEEDING)]
+            refused += _try_forms(candidate, thing, entry, forms, (), proposed)
     first = {(target.construction, target.described): target for target in reversed(proposed.targets)}
     proposed.targets = [*reversed(first.values())]  # which of the types it takes was a guess
     return refused
@@ -403,7 +406,7 @@ def _inputs(
     if (one := _one_number(record)) and not form.learned:
         return None, f"its parameter {one} is one number by its annotation, and no batch", ""
     tried, why, decided, given = 0, "", "", _given(thing, form)
-    a_series = False
+    a_series, by_run = False, bool(form.learned)
     for source, origin in _sources(candidate, thing, form, used, examples, record):
         if (
             not form.learned
@@ -422,7 +425,7 @@ def _inputs(
             return _with_nan(corrected, origin, form, given), "", ""
         tried += 1
         why = why or refusal
-        decided = decided or decision(refusal, observed=bool(form.learned) or _OF_EXAMPLE in origin)
+        decided = decided or decision(refusal, observed=(by_run and ORIGIN not in origin) or _OF_EXAMPLE in origin)
     none = f"none of {tried} strategies is accepted: {why}" if tried else "no strategy fits its arguments"
     return None, none, decided
 

@@ -12,21 +12,32 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
+import numpy
+
 from pytest_evalcheck.learning.values import encoded
 from pytest_evalcheck.learning.watching import Call, Object, Seen
 
-ORIGIN = "its annotations"
+ORIGIN = "the types of its parameters"
 """The place of these calls, where those of a run have the name of a test."""
 _LENGTHS = (4, 3, 5, 4)
 """Numbers of rows of the calls of one form."""
 _TEXTS = ("the cat sat", "the cat sat on the mat", "a dog", "a dog ran", "two birds fly south", "the mat")
 _FRACTIONS = (0.125, 0.25, 0.375, 0.5, 0.75, 0.875)
-_FORMS = (("fractions", "fractions"), ("labels", "labels"), ("fractions", "labels"), ("rows", "labels"))
+_FORMS = (
+    ("fractions", "fractions"),
+    ("labels", "labels"),
+    ("fractions", "labels"),
+    ("rows", "labels"),
+    ("fractions", "rows"),
+)
 """Contents of the first array and of the others; which of them a function takes is found by a trial."""
+_COLUMNS = 3
 _LISTS = (list, tuple, abc.Sequence, abc.Iterable, abc.Collection, abc.MutableSequence)
 _SETS = (set, frozenset, abc.Set)
 _MAPPINGS = (dict, abc.Mapping, abc.MutableMapping)
 _NUMBERS = (int, float)
+GUESSES = (numpy.ndarray, str, list[str], list[float])
+"""Types of parameters that have no annotation."""
 _OF_FIELDS = ("__dataclass_fields__", "__pydantic_fields__", "_fields")
 _DEPTH = 4
 
@@ -35,28 +46,39 @@ class _Unknown(Exception):
     """An annotation of which no value can be made."""
 
 
-def seen_in_annotations(thing: Any) -> Seen | None:
-    """Make calls of a function, or of the methods of a class, whose parameters and result are annotated.
+def seen_in_annotations(thing: Any, types: int = 0) -> Seen | None:
+    """Make calls of a function, or of the methods of a class, of which the types of parameters and results are known.
 
     Each value is of the annotated type: arrays and lists of one call have one length, and the first is of fractions,
-    labels or rows in turn. Nothing is called but constructors of dataclasses. None where a parameter that is needed has
-    no known type, where nothing has rows or texts, or where the result is no number and holds none.
+    labels or rows in turn. Nothing is called but constructors of records. None where a parameter that is needed has no
+    known type, where one number is all that is given, or where the result is no number and holds none.
+
+    Args:
+        thing: a class or a function.
+        types: which of `GUESSES` the two or more parameters have, where none is annotated.
     """
     module, name = str(getattr(thing, "__module__", "")), str(getattr(thing, "__qualname__", ""))
     if not name.isidentifier():
         return None
-    seen = Seen(module, name, is_class=inspect.isclass(thing))
+    seen = Seen(module, name, is_class=inspect.isclass(thing), types=types)
     if not seen.is_class:
-        seen.calls = [(ORIGIN, Call("", arguments)) for arguments in _calls(thing)]
+        seen.calls = [(ORIGIN, Call("", arguments)) for arguments in _calls(thing, types)]
         return seen if seen.calls else None
     try:
-        made = next(_arguments(_needed(thing.__init__)[1:], random.Random(0)), {})
-    except _Unknown:
+        given = _needed(thing.__init__)[1:] if thing.__init__ is not object.__init__ else []
+        made = next(_arguments(given), {}) if given else {}
+    except (TypeError, ValueError, _Unknown):
         return None
     for method, function in _methods(thing):
-        calls = [Call(method, arguments) for arguments in _calls(function, skip=1)]
+        calls = [Call(method, arguments) for arguments in _calls(function, types, skip=1)]
         seen.objects += [Object(made, ORIGIN, calls)] if calls else []
     return seen if seen.objects else None
+
+
+def annotated(function: Any) -> bool:
+    """Return whether a parameter of a function, or of a public method of a class, has an annotation."""
+    functions = [each for _, each in _methods(function)] if inspect.isclass(function) else [function]
+    return any({*getattr(each, "__annotations__", {})} - {"return"} for each in functions)
 
 
 def plain_types(function: Any) -> list[Any]:
@@ -76,13 +98,26 @@ def _methods(cls: type) -> Iterator[tuple[str, Any]]:
                 yield name, each
 
 
-def _calls(function: Any, skip: int = 0) -> list[dict[str, Any]]:
+def _calls(function: Any, types: int, skip: int = 0) -> list[dict[str, Any]]:
     try:
         needed, result = _needed(function)[skip:], _hints(function).get("return", inspect.Parameter.empty)
+        if len(needed) > 1 and all(kind is inspect.Parameter.empty for _, kind in needed):
+            needed = [(name, _guess(function, types)) for name, _ in needed]
+        elif types:
+            return []
         numbers = all(kind in _NUMBERS for _, kind in needed) and len(needed) < 2  # one number is no sample
-        return [] if numbers or not _gives_numbers(result) else [*_arguments(needed, random.Random(0))]
+        return [] if numbers or not _gives_numbers(result) else [*_arguments(needed)]
     except (TypeError, ValueError, _Unknown):
         return []
+
+
+def _guess(function: Any, types: int) -> Any:
+    """Return a type for parameters without annotations: an array is of the library that the module uses."""
+    if types or "torch" not in getattr(function, "__globals__", {}):
+        return GUESSES[types]
+    import torch
+
+    return torch.Tensor
 
 
 def _needed(function: Any) -> list[tuple[str, Any]]:
@@ -109,7 +144,7 @@ def _gives_numbers(kind: Any, depth: int = _DEPTH) -> bool:
     origin, inside = typing.get_origin(kind) or kind, typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
         return any(_gives_numbers(each, depth) for each in inside)
-    if kind in (Any, bool, *_NUMBERS, abc.Mapping, dict, tuple, list) or _array_home(kind):
+    if kind in (Any, inspect.Parameter.empty, bool, *_NUMBERS, abc.Mapping, dict, tuple, list) or _array_home(kind):
         return True
     if origin in (*_LISTS, *_MAPPINGS):
         return depth > 0 and any(_gives_numbers(each, depth - 1) for each in inside)
@@ -117,14 +152,18 @@ def _gives_numbers(kind: Any, depth: int = _DEPTH) -> bool:
     return fields and depth > 0 and any(_gives_numbers(each, depth - 1) for each in _hints(kind).values())
 
 
-def _arguments(needed: list[tuple[str, Any]], chance: random.Random) -> Iterator[dict[str, Any]]:
+def _arguments(needed: list[tuple[str, Any]]) -> Iterator[dict[str, Any]]:
+    chance = random.Random(0)
     arrays = [name for name, kind in needed if _array_home(kind)]
     for form in _FORMS if arrays else [("", ""), ("", "")]:
         for length in _LENGTHS:
-            made = {}
+            made, options = {}, random.Random(1)
             for name, kind in needed:
-                content = form[0] if name == next(iter(arrays), "") else form[1]
-                made[name] = encoded(_value(kind, length, content, chance), name=name)
+                if arrays and name not in arrays:  # an option, the same in every call, of a value for each column
+                    value = _value(kind, _COLUMNS, "", options)
+                else:
+                    value = _value(kind, length, form[name != next(iter(arrays), "")], chance)
+                made[name] = encoded(value, name=name)
             yield made
 
 
@@ -186,14 +225,12 @@ def _array_home(kind: Any) -> str:
 
 
 def _array(home: str, length: int, content: str, chance: random.Random) -> Any:
-    import numpy
-
     generator = numpy.random.RandomState(chance.randrange(1000))
     made: Any = generator.randint(0, 3, length)
     if content == "fractions":
         made = generator.randint(0, 9, length) / 8
     elif content == "rows":
-        made = generator.dirichlet((1.0, 1.0, 1.0), length).round(3)
+        made = generator.dirichlet((1.0,) * _COLUMNS, length).round(3)
     if home == "numpy":
         return made
     import torch

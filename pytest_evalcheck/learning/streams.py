@@ -143,7 +143,7 @@ class Stream:
             right=(lambda row: (row[1], *row[1:])) if alike else None,
             wrong=self._wrong(rows) if alike else None,
             contrast=contrast,
-            observed="its annotations say" if annotated else "your tests use",
+            observed="the types of its parameters say" if annotated else "your tests use",
             corrupted=_corrupted if changes and any(_is_fractional(each) for each in self.columns) else None,
         )
 
@@ -267,6 +267,7 @@ def learned(
     documents: bool = False,
     loader: str = "",
     changes: bool = True,
+    types: int = 0,
 ) -> SampleStrategy:
     """Samples made of the rows that a project's own runs have given to a function, or to a method of a class.
 
@@ -281,6 +282,7 @@ def learned(
         documents: whether each call is one document, with the response as its first argument: batches for a scorer.
         loader: the argument that is a loader of batches: samples are those that it loads.
         changes: whether columns are also exchanged, and numbers changed inside of what was observed.
+        types: which types were guessed for parameters that no run has given and nobody has annotated.
 
     Raises:
         UsageError: where there is no corpus, no such name in it, or no rows.
@@ -288,7 +290,7 @@ def learned(
     module, _, path = name.partition(":")
     first, _, method = path.partition(".")
     known = corpus.nearest()
-    entry = known.entries.get(f"{module}:{first}") or _annotated(module, first)
+    entry = known.entries.get(f"{module}:{first}") or _annotated(module, first, types)
     if entry is None:
         raise UsageError(f"the corpus has no {module}:{first}{nearest(f'{module}:{first}', known.entries)}")
     calls = calls_of(entry, method, made)
@@ -300,9 +302,9 @@ def learned(
     return replace(found[group], documents=documents).strategy(changes=changes)
 
 
-def _annotated(module: str, name: str) -> Seen | None:
+def _annotated(module: str, name: str, types: int) -> Seen | None:
     with suppress(ImportError):
-        return seen_in_annotations(getattr(importlib.import_module(module), name, None))
+        return seen_in_annotations(getattr(importlib.import_module(module), name, None), types)
     return None
 
 

@@ -56,6 +56,8 @@ class Seen:
     calls: list[tuple[str, Call]] = field(default_factory=list)
     """The test and the call, of a function."""
     objects: list[Object] = field(default_factory=list)
+    types: int = 0
+    """Types that were guessed, where these are calls that nobody made."""
 
     @property
     def ways(self) -> list[dict[str, Any] | None]:

@@ -41,6 +41,14 @@ _SECRET_TEXT = re.compile(
 _MOST_TOKEN = 16
 
 
+def noted(value: Any, name: str = "") -> Any:
+    """Return a value as `encoded`, or its class where reading it raises: what is watched must not be ended by that."""
+    try:
+        return encoded(value, name=name)
+    except Exception:
+        return _opaque(value)
+
+
 def encoded(value: Any, depth: int = 0, name: str = "") -> Any:
     """Return a value as JSON. What has no form there is ``{"opaque": its class}``, and a secret ``{"secret": ...}``.
 
@@ -269,7 +277,7 @@ def is_array(value: Any) -> bool:
 
 def _is_array(value: Any) -> bool:
     home = type(value).__module__.partition(".")[0]
-    return home in ("torch", "numpy") and hasattr(value, "shape") and hasattr(value, "dtype")
+    return home in ("torch", "numpy") and not isinstance(value, type) and hasattr(value, "shape") and hasattr(value, "dtype")
 
 
 def _array(value: Any) -> Any:

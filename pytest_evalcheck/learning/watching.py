@@ -15,7 +15,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from pytest_evalcheck.errors import UsageError
-from pytest_evalcheck.learning.values import encoded, fields_of
+from pytest_evalcheck.learning.values import fields_of, noted
 
 MOST_CALLS = 24
 """Calls of a function, or of one object, that are kept."""
@@ -169,7 +169,7 @@ class Watcher:
             if opened is not None and not getattr(self._busy, "now", False):
                 self._busy.now = True
                 try:
-                    opened[1].returned = encoded(argument)
+                    opened[1].returned = noted(argument)
                 finally:
                     self._busy.now = False
 
@@ -242,7 +242,7 @@ class Watcher:
             if len(seen.objects) >= MOST_OBJECTS:
                 return
             fields = fields_of(owner)  # its constructor was generated, and has no code of the package
-            given = {key: encoded(each, 1, key) for key, each in fields.items()} if fields else None
+            given = {key: noted(each, key) for key, each in fields.items()} if fields else None
             found = Object(given, self._current())
         if known is None or known[0] is not owner:
             self._objects[id(owner)] = (owner, found)
@@ -260,7 +260,7 @@ class Watcher:
         """Return the arguments of a call as JSON; an object whose making was seen is made again with its arguments."""
         found = {}
         for name, value in arguments_of(frame, skip).items():
-            found[name] = {"secret": name} if self._is_excluded(name) else encoded(value, name=name)
+            found[name] = {"secret": name} if self._is_excluded(name) else noted(value, name=name)
             known = self._objects.get(id(value)) or self._others.get(id(value))
             if known is not None and known[0] is value and known[1].made is not None and "opaque" in found[name]:
                 cls = type(value)

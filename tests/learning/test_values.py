@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from pytest_evalcheck.errors import UsageError
-from pytest_evalcheck.learning.values import MOST_CHARACTERS, MOST_ENTRIES, MOST_NUMBERS, decoded, encoded
+from pytest_evalcheck.learning.values import MOST_CHARACTERS, MOST_ENTRIES, MOST_NUMBERS, decoded, encoded, noted
 
 
 class Kind(enum.Enum):
@@ -142,6 +142,18 @@ def test_an_unknown_object_is_not_touched() -> None:
 def test_what_was_not_kept_is_refused(value: Any) -> None:
     with pytest.raises(UsageError):
         decoded(value)
+
+
+def test_a_class_of_arrays_and_a_value_that_refuses_to_be_read() -> None:
+    assert encoded(torch.Tensor) == {"name": "torch:Tensor"}
+    assert decoded(noted([1.5])) == [1.5]
+
+    class Refuses(dict[str, Any]):
+        def items(self) -> Any:
+            raise RuntimeError("no")
+
+    Refuses.__module__ = "collections"
+    assert noted(Refuses(a=1)) == {"opaque": f"collections.{Refuses.__qualname__}"}
 
 
 def test_gradients_and_devices_are_left_alone() -> None:

@@ -277,7 +277,8 @@ def is_array(value: Any) -> bool:
 
 def _is_array(value: Any) -> bool:
     home = type(value).__module__.partition(".")[0]
-    return home in ("torch", "numpy") and not isinstance(value, type) and hasattr(value, "shape") and hasattr(value, "dtype")
+    of_arrays = home in ("torch", "numpy") and not isinstance(value, type)
+    return of_arrays and hasattr(value, "shape") and hasattr(value, "dtype")
 
 
 def _array(value: Any) -> Any:

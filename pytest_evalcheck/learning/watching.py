@@ -22,6 +22,8 @@ MOST_CALLS = 24
 MOST_OBJECTS = 6
 """Objects of a class that are kept, those that were made in different ways first."""
 _MOST_OTHERS = 64
+_MOST_EVENTS = 30_000
+"""Other calls in a row, after which the rest of a test is not watched: a loop would cost many times its own time."""
 _TESTS = ("tests", "test", "testing", "conftest", "benchmarks", "examples", "docs")
 
 
@@ -99,12 +101,20 @@ class Watcher:
         before, of_threads = sys.getprofile(), threading.getprofile()
         known, opened, watched = self._codes.get, self._open, self._event
 
+        others = 0
+
         def event(frame: FrameType, kind: str, value: Any) -> None:
             # Every call of the process comes here: what is not watched is to cost little.
+            nonlocal others
             if kind == "call":
                 code = known(id(frame.f_code))
                 if code is None or code[1]:
+                    others = 0
                     watched(frame, kind, value)
+                elif others > _MOST_EVENTS:
+                    sys.setprofile(None)
+                else:
+                    others += 1
             elif kind == "return" and opened:
                 watched(frame, kind, value)
 

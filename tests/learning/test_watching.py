@@ -274,6 +274,18 @@ def test_an_object_beyond_the_limit_is_made_again_and_has_no_calls(watched: Any)
     assert call.arguments["total"] == {"made": "watched_project:Mean", "arguments": {"size": 4}}
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="single code objects are watched from Python 3.12 on")
+def test_a_long_loop_of_other_calls_ends_the_watch_of_its_test(watched: Any) -> None:
+    watcher = _watcher()
+    for number, count in enumerate((10, 100_000, 10)):
+        with watcher.watch():
+            assert sum(len(str(each)) == 1 for each in (None for _ in range(count))) == 0
+            assert (sys.getprofile() is None) == (count > 10)
+            watched.share([number])
+    kept = [call.arguments["right"] for _, call in watcher.seen["watched_project:share"].calls]
+    assert kept == [[0], [2]]
+
+
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="there are no events of single code objects before Python 3.12")
 def test_events_of_code_objects_and_the_profiler_see_the_same(watched: Any) -> None:
     seen = []

@@ -96,8 +96,8 @@ def why_untried(entry: Seen) -> str:
     for name, value in (pair for arguments in given for pair in arguments.items()):
         if kind := _unknown(value):
             return f"its argument {name} has a {kind}, which a corpus cannot keep: write a target that makes one"
-    if not any(has_number(call.returned) for call in calls):
-        return "no call of it that was watched returned a number"
+    if not any(has_number(call.returned) or isinstance(call.returned, str) for call in calls):
+        return "no call of it that was watched returned a number or a text"
     if len(given) < 2 + bool(entry.objects):
         return "one call of it was watched, and no change of its numbers gives another value: call it with more inputs"
     return "no repetition of its calls that were watched gives a value of its own for each of several inputs"

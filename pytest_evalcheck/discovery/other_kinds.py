@@ -223,12 +223,13 @@ def _is_loop(make: Callable[[], Any], inputs: Any) -> bool:
 
 
 def _is_scorer(make: Callable[[], Any], inputs: Any) -> bool:
-    """Return whether documents have scores, the same twice, that are not all the same."""
+    """Return whether documents have scores or answers, the same twice, that are not all the same."""
     rows = inputs.fixed(2 * _ROWS)
-    enough = any if len(rows[0]) > 1 else all  # a response alone is measured by numbers, and changed by anything else
     first, second = ([*make()[0].score(*inputs.collate(rows))] for _ in range(2))
-    if not all(enough(map(_is_score, _leaves(each))) for each in first):
-        return False
+    for leaves in ([*_leaves(each)] for each in first):
+        # A response alone is measured by numbers, and changed by anything else.
+        if not (any(map(_is_score_or_text, leaves)) if len(rows[0]) > 1 else all(map(_is_score, leaves))):
+            return False
     differ = any(difference(first[0], other, Tolerance()) is not None for other in first[1:])
     return differ and difference(first, second, Tolerance()) is None
 
@@ -247,6 +248,10 @@ def _leaves(value: Any, depth: int = 4) -> Iterator[Any]:
 
 def _is_score(value: Any) -> bool:
     return isinstance(value, (bool, int, float)) or getattr(getattr(value, "dtype", None), "kind", "") in (*"fiub",)
+
+
+def _is_score_or_text(value: Any) -> bool:
+    return isinstance(value, str) or _is_score(value)
 
 
 def _is_number(value: Any) -> bool:

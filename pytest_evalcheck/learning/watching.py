@@ -22,8 +22,8 @@ MOST_CALLS = 24
 MOST_OBJECTS = 6
 """Objects of a class that are kept, those that were made in different ways first."""
 _MOST_OTHERS = 64
-_MOST_EVENTS = 30_000
-"""Other calls in a row, after which the rest of a test is not watched: a loop would cost many times its own time."""
+_MOST_CALLS_OF_OTHERS = 50_000
+"""Calls of other code between two that are watched, after which the rest of a test is not: a loop would cost too much."""
 _TESTS = ("tests", "test", "testing", "conftest", "benchmarks", "examples", "docs")
 
 
@@ -101,20 +101,20 @@ class Watcher:
         before, of_threads = sys.getprofile(), threading.getprofile()
         known, opened, watched = self._codes.get, self._open, self._event
 
-        others = 0
+        others: dict[int, int] = {}
 
         def event(frame: FrameType, kind: str, value: Any) -> None:
             # Every call of the process comes here: what is not watched is to cost little.
-            nonlocal others
             if kind == "call":
-                code = known(id(frame.f_code))
+                place = id(frame.f_code)
+                code = known(place)
                 if code is None or code[1]:
-                    others = 0
+                    others.clear()
                     watched(frame, kind, value)
-                elif others > _MOST_EVENTS:
-                    sys.setprofile(None)
                 else:
-                    others += 1
+                    others[place] = count = others.get(place, 0) + 1
+                    if count > _MOST_CALLS_OF_OTHERS:
+                        sys.setprofile(None)
             elif kind == "return" and opened:
                 watched(frame, kind, value)
 

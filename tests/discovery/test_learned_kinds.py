@@ -161,7 +161,11 @@ SOURCE = """
 
 
     def colour(name):
-        return "red"
+        return None
+
+
+    def extracted(said, choices):
+        return next((each for each in choices if each in said), "none")
 """
 
 
@@ -178,6 +182,7 @@ def use(code: Any) -> None:
         judge.judge(said, code.Case("q", answer))
         code.overlap(said, answer)
         code.report(said, answer).share()
+        code.extracted(said, answer.split()[::-1])
     for scale in (1.0, 0.5):  # the memory of the second one is damaged with every step
         decoder = code.Decoder(11, scale=scale)
         decoder.step(torch.tensor([[1, 2, 3]]), code.KeptTokens(1, width=8))
@@ -226,6 +231,11 @@ def _proposed(code: Any, name: str) -> Proposed:
         ("run_eval", "loop", "ec.Loop(evaluate=lambda data, batch_size=2: made(loader=data.loader(batch_size)))"),
         ("Judge", "scorer", "ec.Scorer.of(lambda responses, document: made.judge(responses[0], **document))"),
         ("overlap", "scorer", "ec.Scorer.of(lambda responses, document: made(responses[0], **document))"),
+        (
+            "extracted",
+            "scorer",
+            "ec.Scorer.of(lambda responses, document: made(responses[0], **document, choices=['b', 'a']))",
+        ),
         ("report", "scorer", "ec.Scorer.of(lambda responses, document: made(responses[0], **document))"),
     ],
 )
@@ -252,7 +262,7 @@ def test_what_is_made_of_data_or_was_called_once_is_tried(code: Any, name: str, 
     ("name", "why"),
     [
         ("entry", "its argument client has a builtins.object, which a corpus cannot keep"),
-        ("colour", "no call of it that was watched returned a number"),
+        ("colour", "no call of it that was watched returned a number or a text"),
     ],
 )
 def test_what_the_watched_calls_lack_is_said(code: Any, name: str, why: str) -> None:

@@ -23,7 +23,7 @@ MOST_OBJECTS = 6
 """Objects of a class that are kept, those that were made in different ways first."""
 _MOST_OTHERS = 64
 _MOST_CALLS_OF_OTHERS = 50_000
-"""Calls of other code between two that are watched, after which the rest of a test is not: a loop would cost too much."""
+"""Calls of one other code, after which the rest of a test is not watched: a loop would cost many times its own time."""
 _TESTS = ("tests", "test", "testing", "conftest", "benchmarks", "examples", "docs")
 
 

@@ -231,11 +231,7 @@ def _proposed(code: Any, name: str) -> Proposed:
         ("run_eval", "loop", "ec.Loop(evaluate=lambda data, batch_size=2: made(loader=data.loader(batch_size)))"),
         ("Judge", "scorer", "ec.Scorer.of(lambda responses, document: made.judge(responses[0], **document))"),
         ("overlap", "scorer", "ec.Scorer.of(lambda responses, document: made(responses[0], **document))"),
-        (
-            "extracted",
-            "scorer",
-            "ec.Scorer.of(lambda responses, document: made(responses[0], **document, choices=['b', 'a']))",
-        ),
+        ("extracted", "scorer", "ec.Scorer.of(lambda responses, document: made(responses[0], **document))"),
         ("report", "scorer", "ec.Scorer.of(lambda responses, document: made(responses[0], **document))"),
     ],
 )

@@ -1,6 +1,7 @@
 """Power: the share of faults, planted in the source of real libraries, that make a check of a ready target fail.
 
-    python benchmarks/power.py [--targets 60] [--mutants 17] [--seed 39] [--cpu 60] [--every] [--table] [--smoke]
+    python benchmarks/power.py [--targets 60] [--mutants 17] [--seed 39] [--cpu 60] [--every] [--learned CORPUS]
+                               [--table] [--smoke]
 
 Of `fixtures/targets` so many are drawn of all five kinds, by a seed; those that the results name stay drawn. The checks
 of each run once at quick effort, and lines of libraries that they execute are recorded. A mutant changes one of these
@@ -10,7 +11,8 @@ that execute the line run in a random order, until the first fails, and those th
 
 Outcomes are added to a file of JSON lines; a target that is in it goes on behind its last mutant. `--cpu` is the time
 in CPU seconds after which a target gets no further mutant. `--every` runs all checks on the mutants that count, which
-shows the properties that never find any.
+shows the properties that never find any. `--learned` tries the counted mutants of metrics again with the targets that
+are inferred of a corpus that the library's own tests have made: a mutant that these do not execute is not found.
 """
 
 from __future__ import annotations
@@ -41,6 +43,8 @@ from power_operators import FORMULA, OPERATORS  # noqa: E402
 RESULTS = Path(__file__).with_name("power_results.jsonl")
 EVERY = Path(__file__).with_name("power_every.jsonl")
 """Outcomes of every check for the counted mutants, not up to the first that fails: which properties never find any."""
+LEARNED = Path(__file__).with_name("power_learned.jsonl")
+"""Outcomes of the counted mutants of metrics with inputs that were learned from the tests of their library."""
 JUDGED = Path(__file__).with_name("power_judged.jsonl")
 """Judgement by hand of the counted mutants that were not found, or by the reference alone: what it takes to find them.
 
@@ -86,8 +90,8 @@ def chosen(targets: dict[str, Any], count: int, seed: int, begun: Sequence[str] 
     return [name for *_, name in sorted(turns)][: max(count, len(SHARES))]
 
 
-def _trial(name: str, asked: argparse.Namespace) -> Any:
-    """Run the checks of a target in this process, as its mutants need it."""
+def _trial(name: str, asked: argparse.Namespace, target: Any = None) -> Any:
+    """Run the checks of a target, of that name where none is given, in this process, as its mutants need it."""
     warnings.simplefilter("ignore")
     from hypothesis import Phase, settings
 
@@ -95,10 +99,13 @@ def _trial(name: str, asked: argparse.Namespace) -> Any:
     settings.load_profile("power")
     from power_trial import Trial
 
+    return Trial(target or _target(name), asked.seed, STREAMS)
+
+
+def _target(name: str) -> Any:
     file, _, own = name.partition("::")
     targets = vars(importlib.import_module(file)).values()
-    target = next(each for each in targets if getattr(each, "name", "") == own and hasattr(each, "factory"))
-    return Trial(target, asked.seed, STREAMS)
+    return next(each for each in targets if getattr(each, "name", "") == own and hasattr(each, "factory"))
 
 
 def try_target(name: str, asked: argparse.Namespace) -> None:
@@ -136,6 +143,32 @@ def try_every_check(name: str, asked: argparse.Namespace) -> None:
                 print(json.dumps({**{key: mutant[key] for key in KEY}, "checks": checks}), file=out, flush=True)
 
 
+def try_learned(name: str, asked: argparse.Namespace) -> None:
+    """Try the counted mutants of one metric with the targets that are inferred of a corpus, and add to `LEARNED`."""
+    from pytest_evalcheck.discovery.candidates import Candidate
+    from pytest_evalcheck.discovery.learned import entry_of
+    from pytest_evalcheck.discovery.proposals import propose
+    from pytest_evalcheck.discovery.target_source import write
+
+    made = _target(name).factory(*(["cpu"] if "device" in _target(name).arguments else []))
+    cls = type(getattr(made, "source", None) or made)
+    mutants, found = _counted_of(name, asked), {}
+    candidate = Candidate(module=cls.__module__, name=cls.__name__, is_class=True)
+    proposals = propose(candidate).targets if entry_of(cls) else []
+    for number, proposal in enumerate(proposals[: asked.ways]):
+        names: dict[str, Any] = {"__name__": f"learned_{number}"}
+        exec(write("Learned.", [proposal], {}, []), names)
+        trial = _trial(name, asked, next(each for each in names.values() if hasattr(each, "factory")))
+        for mutant in mutants:
+            if found.get(_key(mutant)) != "failed" and (place := trial.place_of(mutant)) is not None:
+                checks = trial.outcomes(place, max(20.0, 4 * trial.seconds))
+                found[_key(mutant)] = "failed" if "failed" in checks.values() else "passed"
+    with LEARNED.open("a", encoding="utf-8") as out:
+        for mutant in mutants:
+            outcome = found.get(_key(mutant), "not executed") if proposals else "not learned"
+            print(json.dumps({**{key: mutant[key] for key in KEY}, "outcome": outcome}), file=out, flush=True)
+
+
 def _counted_of(name: str, asked: argparse.Namespace) -> list[dict[str, Any]]:
     return [one for one in results(asked.results) if one["target"] == name and one["outcome"] in COUNTED]
 
@@ -144,16 +177,17 @@ def _try_all(names: list[str], asked: argparse.Namespace) -> None:
     """Try the mutants of targets, each in a fork of this process, which has imported what all of them import."""
     import torch  # noqa: F401
 
-    every = {_key(one) for one in results(EVERY)}
+    every = {_key(one) for one in results(LEARNED if asked.learned else EVERY)}
     for name in names:
         known = [one for one in results(asked.results) if one["target"] == name and one["seed"] == asked.seed]
-        if asked.every:
+        if asked.every or asked.learned:
             done = all(_key(one) in every for one in _counted_of(name, asked))
         else:
             done = sum(one["outcome"] not in ("begun", "not compiled") for one in known) >= asked.mutants
         if done:
             continue
         started, work = time.monotonic(), try_every_check if asked.every else try_target
+        work = try_learned if asked.learned else work
         child = multiprocessing.get_context("fork").Process(target=work, args=(name, asked))
         child.start()
         child.join()
@@ -221,7 +255,19 @@ def table(every: list[dict[str, Any]], seed: int) -> None:
     print("\n| property | tried | failed | failed first |\n| --- | --- | --- | --- |")
     for code in sorted(tried, key=lambda code: (-red[code] / tried[code], code)):
         print(f"| {code} | {tried[code]} | {red[code]} | {first[code]} |")
+    _learned(every)
     _without_a_finding({code for code in tried if not red[code] + first[code]})
+
+
+def _learned(every: list[dict[str, Any]]) -> None:
+    """Print the share that learned inputs find, beside that of the targets that were written, without references."""
+    outcomes = {_key(one): one["outcome"] for one in results(LEARNED)}
+    same = [one for one in every if outcomes.get(_key(one), "not learned") != "not learned"]
+    found = sum(outcomes[_key(one)] == "failed" for one in same)
+    written = sum(one["outcome"] == "found" for one in same)
+    missed = sum(outcomes[_key(one)] == "not executed" for one in same)
+    print(f"\n{len(same)} mutants of {len({one['target'] for one in same})} metrics that tests of their library call:")
+    print(f"{written} found with inputs that were written, {found} with learned ones, which do not execute {missed}")
 
 
 def _without_a_finding(codes: set[str]) -> None:
@@ -245,6 +291,8 @@ def main() -> None:
     parser.add_argument("--operators", nargs="+", default=(), help="of power_operators.py; all by default")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--every", action="store_true", help="run every check on the mutants that count")
+    parser.add_argument("--learned", type=Path, metavar="CORPUS", help="try the counted mutants with what was learned")
+    parser.add_argument("--ways", type=int, default=3, help="targets of one class that are tried with --learned")
     parser.add_argument("--table", action="store_true", help="print what is known, try nothing")
     parser.add_argument("--smoke", action="store_true", help="a run of seconds, to check that this works")
     asked = parser.parse_args()
@@ -256,6 +304,9 @@ def main() -> None:
             _try_all([*SMOKE], asked)
             table(results(asked.results), asked.seed)
         return
+    if asked.learned:
+        os.environ["EVALCHECK_CORPUS"] = str(asked.learned.resolve())
+        asked.kinds = ["metric"]
     if not asked.table:
         begun = [one["target"] for one in results(asked.results) if one["seed"] == asked.seed]
         wanted = {name: target for name, target in ready().items() if target.kind in asked.kinds}

@@ -22,7 +22,7 @@ MOST_CALLS = 24
 MOST_OBJECTS = 6
 """Objects of a class that are kept, those that were made in different ways first."""
 _MOST_OTHERS = 64
-_MOST_CALLS_OF_OTHERS = 50_000
+MOST_OF_A_LOOP = 50_000
 """Calls of one other code, after which the rest of a test is not watched: a loop would cost many times its own time."""
 _TESTS = ("tests", "test", "testing", "conftest", "benchmarks", "examples", "docs")
 
@@ -88,20 +88,27 @@ class Watcher:
         self._others: dict[int, tuple[Any, Object]] = {}
         """Objects whose calls are not kept, since there are enough of their class: they may be arguments of others."""
         self._busy = threading.local()
+        self.ended = 0
+        """Number of blocks whose watch ended at a loop."""
 
     @contextmanager
-    def watch(self) -> Iterator[None]:
-        """Watch the calls of this thread, and of threads that begin in the block."""
-        with self._profiled() if _free_tool() is None else self._monitored():
+    def watch(self, *, most: int = MOST_OF_A_LOOP) -> Iterator[None]:
+        """Watch the calls of this thread, and of threads that begin in the block.
+
+        Before Python 3.12 the watch of a thread ends with ``most`` calls of one other code after one that is watched,
+        and `ended` counts this block.
+        """
+        with self._profiled(most) if _free_tool() is None else self._monitored():
             yield
         self._open.clear()
 
     @contextmanager
-    def _profiled(self) -> Iterator[None]:
+    def _profiled(self, most: int = MOST_OF_A_LOOP) -> Iterator[None]:
         before, of_threads = sys.getprofile(), threading.getprofile()
         known, opened, watched = self._codes.get, self._open, self._event
 
         others: dict[int, int] = {}
+        ended: list[int] = []
 
         def event(frame: FrameType, kind: str, value: Any) -> None:
             # Every call of the process comes here: what is not watched is to cost little.
@@ -113,8 +120,9 @@ class Watcher:
                     watched(frame, kind, value)
                 else:
                     others[place] = count = others.get(place, 0) + 1
-                    if count > _MOST_CALLS_OF_OTHERS:
+                    if count > most:
                         sys.setprofile(None)
+                        ended.append(place)
             elif kind == "return" and opened:
                 watched(frame, kind, value)
 
@@ -123,6 +131,7 @@ class Watcher:
         try:
             yield
         finally:
+            self.ended += bool(ended)
             sys.setprofile(before)
             threading.setprofile(of_threads)
 

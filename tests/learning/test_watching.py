@@ -283,7 +283,11 @@ def test_a_long_loop_of_other_calls_ends_the_watch_of_its_test(watched: Any) -> 
             assert (sys.getprofile() is None) == (count > 10)
             watched.share([number])
     kept = [call.arguments["right"] for _, call in watcher.seen["watched_project:share"].calls]
-    assert kept == [[0], [2]]
+    assert (kept, watcher.ended) == ([[0], [2]], 1)
+    with watcher.watch(most=sys.maxsize):
+        assert sum(len(str(each)) == 1 for each in (None for _ in range(100_000))) == 0
+        watched.share([3])
+    assert len(watcher.seen["watched_project:share"].calls) == 3
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="there are no events of single code objects before Python 3.12")

@@ -15,7 +15,8 @@ import pytest
 
 from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.learning import corpus
-from pytest_evalcheck.learning.watching import Seen, Watcher, roots
+from pytest_evalcheck.learning.watching import MOST_OF_A_LOOP, Seen, Watcher, roots
+from pytest_evalcheck.reports.results import plural
 
 _LEARNED = "evalcheck_learned"
 _RARELY = 20
@@ -88,6 +89,9 @@ class Learning:
             return
         self._lines = [f"evalcheck: {line}" for line in corpus.summary(seen, self.packages)]
         self._lines += [f"evalcheck: {line}" for line in wrote(written, self.config.rootpath)]
+        if self._watcher.ended:
+            ended = f"{plural(self._watcher.ended, 'test')} ended at a loop of more than {MOST_OF_A_LOOP:,} calls"
+            self._lines.append(f"evalcheck: the watch of {ended}: what came after it was not seen")
         modules = " ".join(f"--evalcheck-target={package}" for package in self.packages)
         self._lines += [f"evalcheck: next: pytest {modules}"] if written else []
 
@@ -149,7 +153,7 @@ def learn_script(asked: str, script: Path, arguments: list[str]) -> list[str]:
     before, sys.argv = sys.argv, [str(script), *arguments]
     lines = []
     try:
-        with watcher.watch():
+        with watcher.watch(most=sys.maxsize):
             runpy.run_path(str(script), run_name="__main__")
     except SystemExit as ended:
         lines = [f"{script} ended with {ended.code}"] if ended.code else []

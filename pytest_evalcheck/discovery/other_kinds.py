@@ -95,7 +95,8 @@ def _targets_from_calls(
             named = isinstance(stream.batch([]), Mapping)
             forward = f"lambda batch: {called}({'**' if named else '*'}batch)"
             described = f"ec.Wrapper(forward={forward}, model=made)"
-            yield of_this(kind="wrapper", described=described, inputs=f"ec.learned({given}{group})")
+            for changes in _CHANGES:
+                yield of_this(kind="wrapper", described=described, inputs=f"ec.learned({given}{group}{changes})")
     for number, stream in enumerate(streams_of(name, calls, one_sample=True)[:2]):
         group = f", group={number}" if number else ""
         try:
@@ -104,10 +105,13 @@ def _targets_from_calls(
             continue
         others = f", {rest[1:-1]}" if rest[1:-1] else ""
         described = f"ec.Scorer.of(lambda responses, document: {called}(responses[0], **document{others}))"
-        inputs = f"ec.learned({given}, documents=True{group})"
-        yield of_this(kind="scorer", described=described, inputs=inputs, imports=(*imports, *more))
+        for changes in _CHANGES:
+            inputs = f"ec.learned({given}, documents=True{group}{changes})"
+            yield of_this(kind="scorer", described=described, inputs=inputs, imports=(*imports, *more))
 
 
+_CHANGES = ("", ", changes=False")
+"""Options of inputs: rows with changes, or as they were seen, where its arguments follow from each other."""
 _DECODED: dict[str, Any] = {
     "kind": "decoder",
     "origin": "called as in a run that was watched; prompts of as many tokens as its logits have",

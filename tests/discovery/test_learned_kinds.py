@@ -152,6 +152,12 @@ SOURCE = """
         return Tally(len({*said.split()} & {*expected.split()}), len(expected.split()))
 
 
+    def counted(scores, count):
+        if len(scores) != count:
+            raise ValueError("unexpected count")
+        return sum(scores) / count
+
+
     def rate(matrix):
         return float(matrix[0, 1] / matrix.sum())
 
@@ -200,6 +206,9 @@ def use(code: Any) -> None:
         rates = code.Rates(torch.tensor([0.75, 0.5, 1.0]) - start, torch.tensor([0.25, 0.75, start]))
         rates.names()
         rates.gap(0.5)
+    code.counted([0.5], 1)
+    code.counted([0.5, 1.0], 2)
+    code.counted([0.5, 1.0, 0.0], 3)
     code.rate(torch.tensor([[3, 1], [2, 6]]))
     code.entry(object(), ["a"])
     code.colour("a")
@@ -265,6 +274,11 @@ def test_what_the_watched_calls_lack_is_said(code: Any, name: str, why: str) -> 
     proposed = _proposed(code, name)
     assert not proposed.targets
     assert proposed.why.startswith(why)
+
+
+def test_arguments_that_follow_from_each_other_are_not_changed(code: Any) -> None:
+    [target] = _proposed(code, "counted").targets
+    assert target.inputs == "ec.learned('kinds_project:counted', documents=True, changes=False)"
 
 
 def test_a_table_of_pandas_is_rows(code: Any) -> None:

@@ -39,3 +39,27 @@ def test_a_function_that_writes_into_its_arguments_gives_another_value_the_next_
     collected = Collected(lambda values: float(values.add_(1).sum()))
     collected.update(torch.zeros(2))
     assert (collected.compute(), collected.compute()) == (2.0, 4.0)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "joined"),
+    [
+        (([1, 2], [3]), ([4], [5]), ([1, 2, 4], [3, 5])),
+        ({"a": [1], "k": 2}, {"a": [3], "k": 2}, {"a": [1, 3], "k": 2}),
+        ({"a": {"b": (1, 2)}}, {"a": {"b": (3,)}}, {"a": {"b": (1, 2, 3)}}),
+        (("x", "y"), ("z",), ("x", "y", "z")),
+    ],
+)
+def test_parts_of_an_argument_are_joined_one_by_one(first, second, joined) -> None:
+    collected = Collected(lambda values: values)
+    collected.update(first)
+    collected.update(second)
+    assert collected.compute() == joined
+
+
+def test_parts_that_are_options_must_be_the_same() -> None:
+    collected = Collected(lambda values: values)
+    collected.update({"a": [1], "k": 2})
+    collected.update({"a": [3], "k": 4})
+    with pytest.raises(ValueError, match=r"argument 1\['k'\] differs between batches"):
+        collected.compute()

@@ -13,8 +13,8 @@ from pytest_evalcheck.expectations.comparison import only_scalars
 class Collected:
     """The batches for a function of predictions and targets.
 
-    Tensors and arrays are joined along their first dimension, lists and tuples end to end. Anything else, such as a
-    number or an option, must be the same in every batch.
+    Tensors and arrays are joined along their first dimension, lists and tuples end to end, dicts and tuples of these
+    part by part. Anything else, such as a number or an option, must be the same in every batch.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -87,6 +87,10 @@ def _memory(value: Any) -> Iterator[int]:
 
 
 def _joined(name: str, pieces: Sequence[Any]) -> Any:
+    parts = _parts(pieces[0])
+    if parts is not None and all(type(each) is type(pieces[0]) and len(each) == len(parts) for each in pieces):
+        inside = [_joined(f"{name}[{key!r}]", [each[key] for each in pieces]) for key in parts]
+        return dict(zip(parts, inside, strict=True)) if isinstance(pieces[0], dict) else tuple(inside)
     # An empty list or array has another dtype than the others.
     filled = [piece for piece in pieces if count_rows(piece) != 0] or pieces[:1]
     first = filled[0]
@@ -105,6 +109,14 @@ def _joined(name: str, pieces: Sequence[Any]) -> Any:
     import numpy
 
     return numpy.concatenate(filled)
+
+
+def _parts(value: Any) -> list[Any] | None:
+    """Return the keys of a dict, or the places of a tuple of lists and arrays, whose parts have the rows; else None."""
+    if type(value) is dict and any(count_rows(each) is not None or _parts(each) for each in value.values()):
+        return [*value]
+    of_rows = type(value) is tuple and value and all(count_rows(each) is not None for each in value)
+    return [*range(len(value))] if of_rows else None
 
 
 def count_rows(value: Any) -> int | None:

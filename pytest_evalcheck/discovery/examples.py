@@ -23,7 +23,8 @@ from importlib.util import find_spec
 from types import FrameType
 from typing import Any
 
-from pytest_evalcheck.discovery.naming_tables import snake_case
+from pytest_evalcheck.discovery.forms import snake_case
+from pytest_evalcheck.discovery.inputs import Inputs
 from pytest_evalcheck.kinds.common.process_state import same_random_numbers
 from pytest_evalcheck.learning.watching import arguments_of
 
@@ -47,8 +48,8 @@ class Observed:
     """By parameter: the arguments of each call that feeds the object."""
     one_sample: bool = False
     """True if the example feeds it with one sample a call; ``calls`` has these as one batch of lists."""
-    inputs: tuple[str, ...] = ()
-    """Sources of strategies of the rows that a run has given to it."""
+    inputs: tuple[Inputs, ...] = ()
+    """Strategies of the rows that a run has given to it."""
     origin: str = ""
     """From where these rows are."""
     described: str = ""

@@ -10,6 +10,7 @@ from typing import Any
 
 from pytest_evalcheck import adapters
 from pytest_evalcheck.discovery.examples import Observed
+from pytest_evalcheck.discovery.inputs import EC
 from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.expectations.comparison import Tolerance, difference
 from pytest_evalcheck.kinds.common.process_state import isolated_process
@@ -72,10 +73,10 @@ def _with_streams(seen: Observed, entry: Seen, method: str, made: int = 0) -> li
             if one_sample and stream.is_text and not seen.described:
                 continue  # a document, and so a scorer
             options = {"made": made, "group": number, "one_sample": one_sample}
-            given = "".join(f", {key}={value}" for key, value in options.items() if value)
-            sources = tuple(f"ec.learned({name!r}{given}{more})" for more in ("", ", changes=False"))
+            given: dict[str, Any] = {key: value for key, value in options.items() if value}
+            inputs = EC.learned(name, **given), EC.learned(name, **given, changes=False)
             origin = f"inputs made of rows of {_shown(stream.tests)}"
-            found.append(replace(seen, inputs=sources, origin=origin, one_sample=one_sample))
+            found.append(replace(seen, inputs=inputs, origin=origin, one_sample=one_sample))
     return found
 
 

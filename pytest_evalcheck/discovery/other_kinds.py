@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 import pytest_evalcheck
-from pytest_evalcheck.discovery.control import strategy_of
+from pytest_evalcheck.discovery.inputs import EC, ES, Inputs
 from pytest_evalcheck.discovery.learned import construction_of, is_model, own_name
 from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.expectations.comparison import Tolerance, difference
@@ -32,7 +32,7 @@ class OfKind:
     imports: tuple[str, ...]
     described: str
     """The source of the record, with what was constructed as ``made``."""
-    inputs: str
+    inputs: Inputs
     origin: str
 
 
@@ -70,7 +70,7 @@ def _targets_from_calls(
     name = f"{entry.module}:{entry.name}" + (f".{method}" if method else "")
     calls = calls_of(entry, method, made)
     called = f"made.{method}" if method not in ("", "forward", "__call__") else "made"
-    given = f"{name!r}" + (f", made={made}" if made else "")
+    rows = partial(EC.learned, name, **({"made": made} if made else {}))
     origin = f"called as in a run that was watched; inputs made of rows of {calls[0][0]}" if calls else ""
     of_this = partial(OfKind, imports=imports, construction=construction, origin=origin)
     for loader in dict.fromkeys(key for _, arguments in calls for key, value in arguments.items() if batches_of(value)):
@@ -87,24 +87,24 @@ def _targets_from_calls(
                 construction=f"partial({whole}{others})" if others else whole,
                 imports=(*imports, *more, *(["from functools import partial"] if others else [])),
                 described=f"ec.Loop(evaluate=lambda data, batch_size=2: {value})",
-                inputs=f"ec.learned({given}, loader={loader!r})",
+                inputs=rows(loader=loader),
             )
     for number, stream in enumerate(streams_of(name, calls)[:2]):
-        group = f", group={number}" if number else ""
+        group = {"group": number} if number else {}
         if entry.is_class and not stream.fixed:
             named = isinstance(stream.batch([]), Mapping)
             forward = f"lambda batch: {called}({'**' if named else '*'}batch)"
             described = f"ec.Wrapper(forward={forward}, model=made)"
-            yield of_this(kind="wrapper", described=described, inputs=f"ec.learned({given}{group})")
+            yield of_this(kind="wrapper", described=described, inputs=rows(**group))
     for number, stream in enumerate(streams_of(name, calls, one_sample=True)[:2]):
-        group = f", group={number}" if number else ""
+        group = {"group": number} if number else {}
         try:
             rest, more = construction_of("", stream.options, package)
         except UsageError:
             continue
         others = f", {rest[1:-1]}" if rest[1:-1] else ""
         described = f"ec.Scorer.of(lambda responses, document: {called}(responses[0], **document{others}))"
-        inputs = f"ec.learned({given}, documents=True{group})"
+        inputs = rows(documents=True, **group)
         yield of_this(kind="scorer", described=described, inputs=inputs, imports=(*imports, *more))
 
 
@@ -114,7 +114,7 @@ _DECODED: dict[str, Any] = {
 }
 
 
-def _decoders(call: Call, package: str) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+def _decoders(call: Call, package: str) -> Iterator[tuple[str, Inputs, tuple[str, ...]]]:
     """Yield records of a step with a cache: one argument has ids, one is an object of the package, logits come back."""
     given = call.arguments
     ids = [name for name, value in given.items() if is_array(value) and "int" in value["dtype"]]
@@ -142,7 +142,7 @@ def _decoders(call: Call, package: str) -> Iterator[tuple[str, str, tuple[str, .
     for first in ("None", f"(lambda rows: {cache})(len(ids))"):
         full = f"lambda ids, mask, positions: {called}({ids[0]}=ids, {caches[0]}={first}{others})"
         described = f"ec.Decoder(made, make_cache=lambda rows: {cache}, step={step}, full={full}, sides=())"
-        yield described, f"es.prompts(vocab={logits['shape'][2]})", (*more, *of_cache, f"from {module} import {name}")
+        yield described, ES.prompts(vocab=logits["shape"][2]), (*more, *of_cache, f"from {module} import {name}")
 
 
 def _is_decoder(make: Callable[[], Any], _: Any) -> bool:
@@ -174,7 +174,7 @@ def _passes(thing: Any, way: OfKind) -> bool:
     with isolated_process(), same_random_numbers():
         try:
             exec("\n".join((f"from {thing.__module__} import {thing.__name__}", *way.imports)), names)
-            inputs = strategy_of(way.inputs)
+            inputs = way.inputs.strategy
 
             def record() -> Any:
                 with same_random_numbers():

@@ -6,18 +6,19 @@ import ast
 import inspect
 import itertools
 import math
+import re
 import sys
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import pytest_evalcheck
 from pytest_evalcheck import adapters
 from pytest_evalcheck.adapters.protocols.one_sample import is_by_sample
 from pytest_evalcheck.adapters.protocols.three_arrays import three_arrays
-from pytest_evalcheck.discovery import learned, options, other_kinds, strategy_candidates
+from pytest_evalcheck.discovery import forms, learned, options, other_kinds
 from pytest_evalcheck.discovery.candidates import Candidate
 from pytest_evalcheck.discovery.control import (
     DEPENDS_ON_ORDER,
@@ -26,11 +27,10 @@ from pytest_evalcheck.discovery.control import (
     gives_numbers,
     is_flat,
     ranking_of_rows,
-    strategy_of,
     try_strategy,
 )
 from pytest_evalcheck.discovery.examples import Observed, observe, parts
-from pytest_evalcheck.discovery.naming_tables import TIMING, snake_case
+from pytest_evalcheck.discovery.inputs import Inputs
 from pytest_evalcheck.discovery.not_applicable import inapplicable
 from pytest_evalcheck.discovery.placement import on_device
 from pytest_evalcheck.discovery.schemas import Schema
@@ -38,7 +38,6 @@ from pytest_evalcheck.kinds.common.call_facts import describe_value
 from pytest_evalcheck.kinds.common.combinations import annotations_of, covering
 from pytest_evalcheck.kinds.common.process_state import isolated_process
 from pytest_evalcheck.kinds.metric.record import Metric
-from pytest_evalcheck.strategies.samples import Arguments
 
 FEEDING = ("update", "update_state", "__call__", "forward", "add_batch")
 """Methods that feed an object of a class."""
@@ -54,6 +53,8 @@ _MOST_BY_WORDS = 24
 _OF_EXAMPLE = "inputs like those of its example"
 _USUAL_NAMES = (("predictions", "labels"), ("logits", "labels"), ("preds", "target"))
 """Strategies for a metric that takes any argument by name, and shows none."""
+_TIMING = re.compile(r"(^|_)(throughput|frequency|latency|speed|timer|duration)(_|$)")
+"""Words in the name of a metric that say that it measures time, which is another one in every run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +66,8 @@ class Proposal:
     """The options that are not the default, in words; empty for the first configuration."""
     construction: str
     imports: tuple[str, ...]
-    inputs: str
-    """The strategy, as source: ``es.binary()``."""
+    inputs: Inputs
+    """The strategy, which is its source as text: ``es.binary()``."""
     origin: str
     """Origin of construction and inputs."""
     placed: str = ""
@@ -112,8 +113,8 @@ class _Form:
     """One of `_RANKS`."""
 
     @property
-    def learned(self) -> tuple[str, ...]:
-        """Sources of strategies of rows that a run has given to it."""
+    def learned(self) -> tuple[Inputs, ...]:
+        """Strategies of rows that a run has given to it."""
         return self.observed.inputs if self.observed else ()
 
 
@@ -121,17 +122,17 @@ def propose(candidate: Candidate) -> Proposed:
     """The targets of a candidate. Its code is called here: run it where it may print, hang or end the process."""
     thing = candidate.load()
     proposed = Proposed()
-    if TIMING.search(snake_case(candidate.name)) and not candidate.call:
+    if _TIMING.search(forms.snake_case(candidate.name)) and not candidate.call:
         proposed.why = "by its name it measures time, which is another one in every run"
         return proposed
     problems: list[str] = []
     bases = list(_bases(candidate, thing, problems))
     examples = [call for base in bases if base.observed for call in base.observed.calls[:2]]
     refused: list[str] = []
-    forms = [*_forms(candidate, thing, bases, proposed)]
+    ways = [*_forms(candidate, thing, bases, proposed)]
     for rank in _RANKS:
         settled = rank == _RANKS[-1] and decision(proposed.decided, observed=False)
-        for form in forms if not (rank and (proposed.targets or settled)) else ():
+        for form in ways if not (rank and (proposed.targets or settled)) else ():
             if form.rank != rank:
                 continue
             used = [target.inputs for target in proposed.targets]
@@ -161,7 +162,7 @@ def propose(candidate: Candidate) -> Proposed:
     return proposed
 
 
-def _proposal(candidate: Candidate, thing: Any, form: _Form, source: str, origin: str) -> Proposal:
+def _proposal(candidate: Candidate, thing: Any, form: _Form, inputs: Inputs, origin: str) -> Proposal:
     not_applicable, placed, made = {}, "", form.make()
     if candidate.is_class and not inspect.isroutine(made):
         not_applicable = inapplicable(candidate.name, made, _given(thing, form))
@@ -171,7 +172,7 @@ def _proposal(candidate: Candidate, thing: Any, form: _Form, source: str, origin
         label=form.label,
         construction=form.construction,
         imports=form.imports,
-        inputs=source,
+        inputs=inputs,
         origin=f"{form.origin}; {origin}",
         setup=_setup(made, form.observed),
         one_sample=form.one_sample,
@@ -353,8 +354,8 @@ def _configurations(candidate: Candidate, thing: Any, base: _Form, proposed: Pro
 
 
 def _inputs(
-    candidate: Candidate, thing: Any, form: _Form, used: Sequence[str], examples: Sequence[Mapping[str, Any]]
-) -> tuple[tuple[str, str] | None, str, str]:
+    candidate: Candidate, thing: Any, form: _Form, used: Sequence[Inputs], examples: Sequence[Mapping[str, Any]]
+) -> tuple[tuple[Inputs, str] | None, str, str]:
     """The first strategy that passes the control, with its origin; or why there is none, and what that decides."""
     try:
         with isolated_process():
@@ -369,7 +370,7 @@ def _inputs(
         if (
             not form.learned
             and is_by_sample(record.update)
-            and not _are_single_values(_collated(source), _fed_parameters(record))
+            and not _are_single_values(source.collated, _fed_parameters(record))
         ):
             continue
         refusal, corrected = try_strategy(source, form.make)
@@ -378,7 +379,7 @@ def _inputs(
             # Single numbers are a series to it: other ones, of which their order does not show it, are as well.
             refusal = refusal or (f"{DEPENDS_ON_ORDER}, with others" if flat and a_series else "")
             a_series = a_series or flat
-        refusal = refusal or ranking_of_rows(corrected, form.make, given)
+        refusal = refusal or ranking_of_rows(corrected.strategy, form.make, given)
         if not refusal:
             return _with_nan(corrected, origin, form, given), "", ""
         tried += 1
@@ -388,46 +389,44 @@ def _inputs(
     return None, none, decided
 
 
-def _inputs_of_one_sample(candidate: Candidate, thing: Any, form: _Form) -> tuple[_Form, tuple[str, str] | None]:
+def _inputs_of_one_sample(candidate: Candidate, thing: Any, form: _Form) -> tuple[_Form, tuple[Inputs, str] | None]:
     """The form and the inputs of a function that takes one image, signal or text; None where it does not either."""
     one = replace(form, one_sample=True, make=lambda: Metric.of(form.make(), one_sample=True))
     names = list(_names(thing))
-    for source in (
-        [] if three_arrays(_parameters(thing)) else strategy_candidates.one_sample_strategies(candidate.name, names)
-    ):
+    known = forms.Known(name=candidate.name, parameters=names)
+    for source in [] if three_arrays(_parameters(thing)) else forms.by_words_of_one_sample(known):
         refusal, corrected = try_strategy(source, one.make)
-        if not refusal and gives_numbers(corrected, one.make):
+        if not refusal and gives_numbers(corrected.strategy, one.make):
             return one, (corrected, f"one sample a call, by its name and its parameters ({', '.join(names[:2])})")
     return form, None
 
 
-def _with_nan(source: str, origin: str, form: _Form, given: Mapping[str, Any]) -> tuple[str, str]:
+def _with_nan(inputs: Inputs, origin: str, form: _Form, given: Mapping[str, Any]) -> tuple[Inputs, str]:
     """Inputs with some NaN where an option says what one counts: that it leaves no trace is meant there."""
     option = options.about_nan(given)
-    if not option or strategy_of(source).corrupted is None:
-        return source, origin
-    refusal, _ = try_strategy(f"{source}.with_nan()", form.make)
-    change = "replace(corrupted=None)" if refusal else "with_nan()"
-    return f"{source}.{change}", f"{origin}; {option}={given[option]!r} says what becomes of NaN"
+    if not option or inputs.strategy.corrupted is None:
+        return inputs, origin
+    refusal, _ = try_strategy(inputs.with_nan(), form.make)
+    changed = inputs.replace(corrupted=None) if refusal else inputs.with_nan()
+    return changed, f"{origin}; {option}={given[option]!r} says what becomes of NaN"
 
 
 def _sources(
     candidate: Candidate,
     thing: Any,
     form: _Form,
-    used: Sequence[str],
+    used: Sequence[Inputs],
     examples: Sequence[Mapping[str, Any]],
     record: Any,
-) -> Iterator[tuple[str, str]]:
+) -> Iterator[tuple[Inputs, str]]:
     if form.learned and form.observed:  # what was seen decides: words are for what nobody calls
         yield from ((source, form.observed.origin) for source in form.learned)
         return
     three = None if candidate.is_class else three_arrays(_parameters(thing))
     if three is not None:  # two arrays would be its first two arguments
-        for source in strategy_candidates.from_parameters(three, tensors=_knows_tensors(thing)):
+        for source in forms.by_parameters(three, tensors=_knows_tensors(thing)):
             yield source, f"inputs by its parameters ({', '.join(itertools.islice(_names(thing), 3))})"
         return
-    used_up: set[str] = set()
     every_parameter = _signature_of(record.update) if candidate.is_class else _parameters(thing)
     fed = _without_variable(every_parameter)
     names = [each.name for each in fed]
@@ -437,33 +436,34 @@ def _sources(
     told = [[schema.container for schema in each] for each in every]
     tensors = any("tensor" in each for each in told) or _knows_tensors(thing)
     tuned = [
-        (f"{source}{_naming(data, every_parameter)}", f"{_OF_EXAMPLE}: {_shown(call)}")
+        (_named(source, _names_given(data, every_parameter)), f"{_OF_EXAMPLE}: {_shown(call)}")
         for call, data in shown
-        for guess in strategy_candidates.from_example(data, form.options, candidate.name)
-        for source in ([guess] if tensors else strategy_candidates.array_strategies(guess))
+        for guess in forms.by_example(forms.Known(name=candidate.name, options=form.options), data)
+        for source in ([guess] if tensors else forms.in_arrays(guess))
     ]
     # Neither a number nor an object is a form.
-    forms = [each for each, seen in zip(every, told, strict=True) if {*seen} - {"number"} and "objects" not in seen]
+    shapes = [each for each, seen in zip(every, told, strict=True) if {*seen} - {"number"} and "objects" not in seen]
     told_names = names or (list(_USUAL_NAMES[0]) if every_parameter else [])
-    guessed = strategy_candidates.from_words(candidate.name, told_names, _given(thing, form), tensors=tensors)
-    fitting = (source for source in guessed if _fits(source, forms, loosely=bool(form.label)))
-    namings = [_naming(dict.fromkeys(names[:2]), every_parameter) if names[1:] else ""]
+    known = forms.Known(name=candidate.name, parameters=told_names, options=_given(thing, form))
+    namings: Sequence[Sequence[str]] = [_names_given(dict.fromkeys(names[:2]), every_parameter) if names[1:] else ()]
     if every_parameter and all(each.kind is each.VAR_KEYWORD for each in every_parameter):
-        namings = [f".named{pair!r}" for pair in _USUAL_NAMES]
+        namings = _USUAL_NAMES
     by_sample = {each.name: each.annotation for each in fed} if is_by_sample(record.update) else {}
-    counted = [(source, "inputs by its annotations") for source in strategy_candidates.from_annotations(by_sample)]
-    words = [*itertools.islice(fitting, _MOST_BY_WORDS // len(namings))]
+    counted = [(source, "inputs by its annotations") for source in forms.by_annotations(by_sample)]
+    words = (each for each in forms.by_words(known, tensors=tensors) if _fits(each, shapes, loosely=bool(form.label)))
+    fitting = [*itertools.islice(words, _MOST_BY_WORDS // len(namings))]
     worded = [
-        (f"{source}{naming}", f"inputs by its name and its parameters ({', '.join(names[:3]) or naming})")
+        (_named(source, naming), f"inputs by its name and its parameters ({', '.join(names[:3] or naming)})")
         for naming in namings
-        for source in words
+        for source in fitting
     ]
-    others = dict.fromkeys(strategy_candidates.ignoring_as(source, _given(thing, form)) for source in used)
+    ignored = known.options.get("ignore_index")
+    others = [each.ignoring(ignored) if "ignore_index" in known.options else each for each in used]
     again = [(source, "inputs of another configuration of it") for source in others]
+    found: dict[Inputs, str] = {}
     for source, origin in [*tuned[:1], *again, *tuned[1:], *counted, *worded]:
-        if source not in used_up:
-            used_up.add(source)
-            yield source, origin
+        found.setdefault(source, origin)
+    yield from found.items()
 
 
 def _knows_tensors(thing: Any) -> bool:
@@ -480,29 +480,18 @@ def _is_of_torch(value: Any) -> bool:
     return str(name).partition(".")[0] == "torch"
 
 
-def _fits(source: str, forms: Sequence[Sequence[Schema]], *, loosely: bool) -> bool:
+def _fits(inputs: Inputs, shown: Sequence[Sequence[Schema]], *, loosely: bool) -> bool:
     """Return whether a strategy collates arguments like those of an example: an option may add a dimension to them."""
-    if not forms:
+    if not shown:
         return True
-    made = _collated(source)
+    made = inputs.collated
     if len(made) > 1 and all(each.kind == "float" for each in made):  # labels are no numbers to be measured
-        forms = [shown for shown in forms if any(each.kind != "int" for each in shown)]
+        shown = [each for each in shown if any(schema.kind != "int" for schema in each)]
     return any(
-        len(made) == len(shown)
-        and all(one.has_form_of(other, loosely=loosely) for one, other in zip(made, shown, strict=True))
-        for shown in forms
+        len(made) == len(each)
+        and all(one.has_form_of(other, loosely=loosely) for one, other in zip(made, each, strict=True))
+        for each in shown
     )
-
-
-@cache
-def _collated(source: str) -> tuple[Schema, ...]:
-    """Return the schemas of the arguments that a strategy collates; empty if this release has no such strategy."""
-    try:
-        inputs = strategy_of(source)
-        collated = Arguments.of(inputs.collate(inputs.fixed(max(3, inputs.min_samples))))
-    except Exception:
-        return ()
-    return tuple(Schema.of(value) for value in (*collated.args, *collated.kwargs.values()))
 
 
 def _are_single_values(collated: Sequence[Schema], fed: Sequence[inspect.Parameter]) -> bool:
@@ -529,8 +518,12 @@ def _data(call: Mapping[str, Any], fed: Sequence[inspect.Parameter]) -> dict[str
     return found
 
 
-def _naming(data: Mapping[str, Any], parameters: Sequence[inspect.Parameter]) -> str:
-    """Return the suffix ``.named(...)`` of a strategy, if the metric takes the parts of a batch by name or as one."""
+def _named(inputs: Inputs, names: Sequence[str]) -> Inputs:
+    return inputs.named(*names) if names else inputs
+
+
+def _names_given(data: Mapping[str, Any], parameters: Sequence[inspect.Parameter]) -> tuple[str, ...]:
+    """Return the names of the parts of a batch, if the metric takes them by name or as one; empty where it does not."""
     by_position = [
         each
         for each in parameters
@@ -538,7 +531,7 @@ def _naming(data: Mapping[str, Any], parameters: Sequence[inspect.Parameter]) ->
     ]
     together = not _without_variable(parameters) and len(data) > 1
     named = data and (together or (parameters and not by_position)) and not any(name.isdigit() for name in data)
-    return f".named({', '.join(map(repr, data))})" if named else ""
+    return tuple(data) if named else ()
 
 
 def _without_variable(parameters: Sequence[inspect.Parameter]) -> list[inspect.Parameter]:

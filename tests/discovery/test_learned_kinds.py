@@ -190,14 +190,14 @@ def test_a_kind_is_found_by_trial(code: Any, name: str, kind: str, described: st
 def test_a_table_of_pandas_is_rows(code: Any) -> None:
     proposed = {name: _proposed(code, name) for name in ("table_gap", "table_gap_of_the_first")}
     [target] = proposed["table_gap"].targets
-    assert (target.kind, target.inputs) == ("metric", "ec.learned('kinds_project:table_gap')")
+    assert (target.kind, str(target.inputs)) == ("metric", "ec.learned('kinds_project:table_gap')")
     assert not proposed["table_gap_of_the_first"].targets
     assert "KeyError" in proposed["table_gap_of_the_first"].why or proposed["table_gap_of_the_first"].decided
 
 
 def test_a_decoder_is_a_step_with_a_cache_of_the_package(code: Any, pytester: pytest.Pytester) -> None:
     [target] = _proposed(code, "Decoder").targets
-    assert (target.kind, target.inputs) == ("decoder", "es.prompts(vocab=11)")
+    assert (target.kind, str(target.inputs)) == ("decoder", "es.prompts(vocab=11)")
     assert "make_cache=lambda rows: KeptTokens(rows=rows, width=8)" in target.described
     damaged = replace(target, construction="Decoder(vocab=11, width=8, scale=0.5)", label="damaged")
     pytester.makepyfile(evalcheck_made=write("Targets.", [target, damaged], {}, []))

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from pytest_evalcheck import adapters
-from pytest_evalcheck.discovery.examples import Observed
 from pytest_evalcheck.discovery.inputs import EC
+from pytest_evalcheck.discovery.observed import Observed
 from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.expectations.comparison import Tolerance, difference
 from pytest_evalcheck.kinds.common.process_state import isolated_process

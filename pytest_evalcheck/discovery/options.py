@@ -20,7 +20,7 @@ _INFRASTRUCTURE = re.compile(
 _ABOUT_INPUTS = re.compile(r"(^|_)(log_prob|log_input|logits?|softmax|sigmoid|one_?hot|sparse|dense)(_|$)")
 """Words of options that say in which form the inputs are: another value of one needs other inputs."""
 
-_SHOWING_NAN = frozenset(["error", "raise", "warn", "propagate", "keep", "disable"])
+_SHOWING_NAN = ("error", "raise", "warn", "propagate", "keep", "disable")
 """Values of an option about NaN with which one must be seen."""
 
 _OPTIONS: dict[str, tuple[Any, ...]] = {

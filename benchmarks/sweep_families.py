@@ -113,7 +113,7 @@ def _by_class(value: Callable[[Any], Any], samples: Sequence[Any], name: str) ->
 
 
 def _is_binary_recall(member: Member) -> bool:
-    return bool(_pair(member)) and member.source.startswith("es.binary(") and _is_scalar(member)
+    return bool(_pair(member)) and str(member.source).startswith("es.binary(") and _is_scalar(member)
 
 
 def _any(member: Member) -> bool:

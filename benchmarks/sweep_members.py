@@ -11,7 +11,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from pytest_evalcheck.discovery.control import strategy_of
+from pytest_evalcheck.discovery.inputs import Inputs
 from pytest_evalcheck.discovery.proposals import Proposal
 from pytest_evalcheck.discovery.search import discover
 from pytest_evalcheck.strategies import Arguments, SampleStrategy
@@ -31,8 +31,8 @@ class Member:
 
     construction: str
     imports: tuple[str, ...]
-    source: str
-    """The source of its inputs."""
+    source: Inputs
+    """Its inputs, as their source says them."""
     setup: tuple[str, ...] = ()
     by_design: frozenset[str] = frozenset()
     """The codes of the checks that do not apply to it by itself."""
@@ -68,7 +68,7 @@ class Member:
     @property
     def inputs(self) -> SampleStrategy:
         """Its samples."""
-        return _strategy(self.source)
+        return self.source.strategy
 
     @property
     def value(self) -> Any:
@@ -104,11 +104,6 @@ def _names(imports: tuple[str, ...]) -> dict[str, Any]:
     names: dict[str, Any] = {}
     exec("\n".join(imports), names)
     return names
-
-
-@cache
-def _strategy(source: str) -> SampleStrategy:
-    return strategy_of(source)
 
 
 def members(modules: Iterable[str], kept: Path | None = None) -> list[Member]:

@@ -41,7 +41,6 @@ BITING: dict[str, tuple[Any, ...]] = {
 }
 """By name: values of which a path of its own is known or likely. Scores of the inputs are sixteenths, so that a
 threshold of 0.0625 or 0.9375 hits some exactly; 0 and 1 are classes; three classes are seen where there are five."""
-WITH_IGNORED = ("es.binary(", "es.multiclass(", "es.multilabel(", "es.segmentation(", "es.retrieval(", "es.tokens(")
 
 
 def variants(member: Member, chosen: Callable[[str], bool]) -> Iterator[Member]:
@@ -109,17 +108,6 @@ def _shown(value: Any) -> ast.expr:
 
 def _with_option(member: Member, option: str, value: Any) -> Member:
     other, source = changed(member, option, value), member.source
-    if option == "ignore_index" and source.startswith(WITH_IGNORED) and "ignore_index" not in source:
-        source = _ignoring(source, _shown(value))
+    if option == "ignore_index" and "ignore_index" not in str(source):
+        source = source.ignoring(value)
     return replace(other, source=source)
-
-
-def _ignoring(source: str, value: ast.expr) -> str:
-    """The same samples with ignored ones among them: the option belongs to the innermost call."""
-    tree = ast.parse(source, mode="eval").body
-    call = tree
-    while isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Call):
-        call = call.func.value
-    assert isinstance(call, ast.Call)
-    call.keywords.append(ast.keyword("ignore_index", value))
-    return ast.unparse(tree)

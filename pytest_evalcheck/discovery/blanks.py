@@ -9,7 +9,7 @@ from typing import Any
 
 from pytest_evalcheck.adapters.protocols.metric import protocol_of
 from pytest_evalcheck.discovery.candidates import Candidate
-from pytest_evalcheck.discovery.naming_tables import snake_case
+from pytest_evalcheck.discovery.forms import snake_case
 from pytest_evalcheck.discovery.options import MissingArgument, required
 
 BLANK = "FILL_IN"

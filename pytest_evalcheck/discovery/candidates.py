@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
-import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,8 +13,8 @@ from types import ModuleType
 from typing import Any
 
 from pytest_evalcheck import adapters
+from pytest_evalcheck.discovery.forms import says_evaluation, snake_case
 from pytest_evalcheck.discovery.learned import names_in
-from pytest_evalcheck.discovery.naming_tables import EVALUATION, TOPICS, snake_case
 from pytest_evalcheck.discovery.requests import Request
 from pytest_evalcheck.errors import UsageError, did_you_mean, nearest, nearest_word, safe_text
 from pytest_evalcheck.learning.annotated import annotated, seen_in_annotations
@@ -114,8 +113,7 @@ def _is_evaluation(value: Any) -> bool:
     modules = str(getattr(value, "__module__", "")).split(".")
     modules = (modules[1:] or modules) if annotated(value) else []
     words = snake_case("_".join([*modules, getattr(value, "__name__", "")]))
-    known = EVALUATION.search(words) or any(re.search(pattern, words) for _, pattern in TOPICS)
-    return bool(known) and seen_in_annotations(value) is not None
+    return says_evaluation(words) and seen_in_annotations(value) is not None
 
 
 def _candidate(module: str, name: str, value: Any, call: str = "") -> Candidate:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import math
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import Any
 
-import pytest_evalcheck
 from pytest_evalcheck import adapters
-from pytest_evalcheck import strategies as es
+from pytest_evalcheck.discovery.inputs import Inputs
 from pytest_evalcheck.discovery.schemas import Schema
 from pytest_evalcheck.engine.preflight import no_value
 from pytest_evalcheck.expectations.comparison import Raised, Tolerance, difference
@@ -42,40 +39,20 @@ _MANY = 32
 """Number of samples that show whether their order counts."""
 
 
-@cache
-def strategy_of(source: str) -> SampleStrategy:
-    """The strategy that a source such as ``es.binary()`` stands for.
-
-    One that a method makes of another one shares the samples that were drawn of it.
-
-    Raises:
-        Exception: what its evaluation raises.
-    """
-    made: SampleStrategy
-    call = ast.parse(source, mode="eval").body
-    of = call.func.value if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else None
-    if isinstance(of, ast.Call):
-        before = ast.get_source_segment(source, of) or ""
-        made = eval(f"_of{source.removeprefix(before)}", {"es": es, "_of": strategy_of(before)})
-    else:
-        made = eval(source, {"es": es, "ec": pytest_evalcheck})
-    return made
-
-
-def try_strategy(source: str, make: Callable[[], Any]) -> tuple[str, str]:
+def try_strategy(inputs: Inputs, make: Callable[[], Any]) -> tuple[str, Inputs]:
     """Return a reason if the metric does not accept a strategy, else ''; and the strategy with the samples it needs."""
     try:
-        inputs = strategy_of(source)
+        enough = inputs.strategy.min_samples
     except Exception as error:
-        return f"{source}: {first_line(error)}", source
+        return f"{inputs}: {first_line(error)}", inputs
     for least in _LEAST:
-        corrected = source if least <= inputs.min_samples else f"{source}.replace(min_samples={least})"
-        refusal, more_may_help = _refusal(strategy_of(corrected), make)
+        corrected = inputs if least <= enough else inputs.replace(min_samples=least)
+        refusal, more_may_help = _refusal(corrected.strategy, make)
         if not refusal:
             return "", corrected
         if not more_may_help:
             break
-    return f"{source}: {refusal}", source
+    return f"{inputs}: {refusal}", inputs
 
 
 def decision(refusal: str, *, observed: bool) -> str:
@@ -88,9 +65,9 @@ def decision(refusal: str, *, observed: bool) -> str:
     return refusal[start:] if start >= 0 else ""
 
 
-def is_flat(source: str) -> bool:
+def is_flat(inputs: Inputs) -> bool:
     """Return whether the rows of a strategy are single numbers, such as a prediction and a target."""
-    rows = strategy_of(source).fixed(1)
+    rows = inputs.strategy.fixed(1)
     return all(isinstance(part, (int, float)) for row in rows for part in (row if isinstance(row, tuple) else (row,)))
 
 
@@ -292,9 +269,8 @@ def _in_order(part: Sequence[Any], whole: Sequence[Any]) -> bool:
     return all(any(entry == other for other in left) for entry in part)
 
 
-def gives_numbers(source: str, make: Callable[[], Any]) -> bool:
+def gives_numbers(inputs: SampleStrategy, make: Callable[[], Any]) -> bool:
     """Return whether each sample has one number as its value; a function that gives more may be no score."""
-    inputs = strategy_of(source)
     with isolated_process():
         values = _subject(inputs, make).value([inputs.fixed(max(_PLAIN, inputs.min_samples))])
     return isinstance(values, list) and all(
@@ -302,10 +278,9 @@ def gives_numbers(source: str, make: Callable[[], Any]) -> bool:
     )
 
 
-def ranking_of_rows(source: str, make: Callable[[], Any], given: Mapping[str, Any]) -> str:
+def ranking_of_rows(inputs: SampleStrategy, make: Callable[[], Any], given: Mapping[str, Any]) -> str:
     """Return a reason if ``top_k`` ranks the rows of a batch, so that fewer rows are refused, else ''."""
     most = next((given[name] for name in ("top_k", "k") if type(given.get(name)) is int), 1)
-    inputs = strategy_of(source)
     rows = inputs.fixed(max(_PLAIN, inputs.min_samples))
     made = [Schema.of(value) for value in Arguments.of(inputs.collate(rows)).args]
     if not 1 < most <= len(rows) or not made or any(len(each.shape) > 1 for each in made):

@@ -1,7 +1,6 @@
-"""Examples in a docstring: how an object is made, and what it is given.
+"""Examples in a docstring, a run that is watched: how an object is made, and what it is given.
 
-The examples are run, statement by statement, up to the first that raises. Calls are watched by the profiler of Python,
-so that nothing is replaced in the library.
+The examples are run, statement by statement, up to the first that raises.
 """
 
 from __future__ import annotations
@@ -16,43 +15,21 @@ import itertools
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
-from pytest_evalcheck.discovery.naming_tables import snake_case
+from pytest_evalcheck.discovery.forms import snake_case
+from pytest_evalcheck.discovery.observed import Observed
 from pytest_evalcheck.kinds.common.process_state import same_random_numbers
-from pytest_evalcheck.learning.watching import arguments_of
+from pytest_evalcheck.learning.watching import Object, Watcher, arguments_of
 
 _MOST_CALLS = 50
 _USUAL_NAMES = {"np": "numpy", "pd": "pandas", "nn": "torch.nn"}
 _MOST_GIVEN = 8
 """Names of one statement that an example does not define."""
-
-
-@dataclass(kw_only=True)
-class Observed:
-    """One way to make an object, and the arguments that it was given in an example."""
-
-    construction: str
-    """The source that makes it, such as ``Accuracy(task="binary")``; for a function its name or a partial of it."""
-    imports: tuple[str, ...] = ()
-    """The lines that the construction needs."""
-    setup: tuple[str, ...] = ()
-    """Methods that are called without arguments before it is fed, such as ``increment`` of a tracker of epochs."""
-    calls: list[dict[str, Any]] = field(default_factory=list)
-    """By parameter: the arguments of each call that feeds the object."""
-    one_sample: bool = False
-    """True if the example feeds it with one sample a call; ``calls`` has these as one batch of lists."""
-    inputs: tuple[str, ...] = ()
-    """Sources of strategies of the rows that a run has given to it."""
-    origin: str = ""
-    """From where these rows are."""
-    described: str = ""
-    """The source of its record, with the object as ``made``, where its methods have names of their own."""
 
 
 def source_blocks(docstring: str) -> list[str]:
@@ -78,10 +55,11 @@ def observe(thing: Any, methods: Sequence[str]) -> tuple[list[Observed], str]:
     blocks = source_blocks(inspect.getdoc(thing) or "")
     if not blocks:
         return [], "its docstring has no example"
-    watched = _ClassExamples(thing, methods) if inspect.isclass(thing) else _FunctionExamples(thing)
+    examples = _Examples(thing, methods)
     with same_random_numbers():
-        problem = watched.run(blocks)
-    found = [_as_one_batch(each) if inspect.isclass(thing) else each for each in watched.found if each.calls]
+        problem = examples.run(blocks)
+    found = [each for each in examples.observed() if each.calls]
+    found = [*map(_as_one_batch, found)] if inspect.isclass(thing) else found
     return found, "" if found else problem or "its examples never feed it"
 
 
@@ -104,13 +82,67 @@ def _is_one_value(value: Any) -> bool:
     return isinstance(value, (bool, int, float, str))
 
 
-class _Examples:
-    """Examples that are run in a namespace like that of the module."""
+class _Arguments(dict[str, Any]):
+    """Arguments as they are, which are equal to no others: arrays cannot be compared."""
 
-    def __init__(self, thing: Any) -> None:
-        self.thing = thing
-        self.names: dict[str, Any] = dict(vars(sys.modules[thing.__module__]))
-        self.found: list[Observed] = []
+    __eq__, __ne__, __hash__ = object.__eq__, object.__ne__, object.__hash__  # type: ignore[assignment]
+
+
+class _Watcher(Watcher):
+    """Watches the calls of one function, or of the methods of objects of the package of a class."""
+
+    def __init__(self, thing: Any, methods: Sequence[str]) -> None:
+        super().__init__(())
+        self._methods = ("__init__", *methods)
+        self._packages = (thing.__module__.partition(".")[0],)
+        self._is_class = inspect.isclass(thing)
+        self._function = getattr(inspect.unwrap(thing), "__code__", None)
+        self.calls: list[dict[str, Any]] = []
+        """By parameter: the arguments of each call of the function."""
+
+    def objects(self) -> list[tuple[Any, Object]]:
+        """Return the objects that were made or called, with what was done with them."""
+        return [*self._objects.values()]
+
+    def _path_of(self, code: CodeType) -> str:
+        name = code.co_name
+        takes = code.co_argcount + code.co_kwonlyargcount, code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
+        without = takes == (1, 0) and not name.startswith(("_", "<"))
+        watched = code is self._function or (self._is_class and (name in self._methods or without))
+        self._codes[id(code)] = (code, name if watched else "")
+        return self._codes[id(code)][1]
+
+    def _called(self, frame: FrameType, path: str) -> None:
+        owner = frame.f_locals.get(frame.f_code.co_varnames[0]) if self._is_class else None
+        if not self._is_class:
+            self.calls.append(arguments_of(frame))
+        elif type(owner).__module__.partition(".")[0] in self._packages:
+            self._called_method(frame, owner, path)
+
+    def _kept(self, frame: FrameType, skip: int = 0) -> dict[str, Any]:
+        return _Arguments(arguments_of(frame, skip))
+
+
+@dataclass
+class _Way:
+    """One construction in an example, with the objects that it has made."""
+
+    observed: Observed
+    owners: Sequence[Any] = ()
+    begun: int = 0
+    """Calls of the first object in the statement that made it."""
+    batches: list[Mapping[str, Any]] = field(default_factory=list)
+    """Batches of the example that no object was seen to be given, such as those of a loop of another page."""
+
+
+class _Examples:
+    """Examples that are run one statement after another."""
+
+    def __init__(self, thing: Any, methods: Sequence[str]) -> None:
+        self.thing, self._methods = thing, methods
+        self.names: dict[str, Any] = {"__name__": thing.__module__}
+        self._watcher = _Watcher(thing, methods)
+        self._ways: list[_Way] = []
         self._assigned: dict[str, ast.expr] = {}
         self._imports: dict[str, str] = {}
         self._functions: dict[str, ast.FunctionDef] = {}
@@ -125,15 +157,69 @@ class _Examples:
             for statement in tree.body:
                 self._import_forgotten(statement)
                 try:
-                    self._run(statement)
+                    self._watch(statement)
                 except KeyboardInterrupt:
                     raise
                 except BaseException as error:  # a class of the library's author, or the end of the process
-                    return (
-                        f"its example raised {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-                    )
+                    return f"its example raised {type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
                 self._note(statement)
         return ""
+
+    def _watch(self, statement: ast.stmt) -> None:
+        """Run a statement, and note what its constructions have made."""
+        nodes = [each for each in ast.walk(statement) if isinstance(each, ast.Call) and self._is_thing(each.func)]
+        before = {id(value) for value in (*self.names.values(), *(owner for owner, _ in self._watcher.objects()))}
+        called = len(self._watcher.calls)
+        try:
+            with self._watcher.watch():
+                self._run(statement)
+        finally:
+            self._ways += self._made_by(nodes, before)
+            if calls := self._watcher.calls[called : called + 1]:
+                line = f"from {self.thing.__module__} import {self.thing.__name__}"
+                self._ways.append(_Way(Observed(construction=self.thing.__name__, imports=(line,)), batches=[*calls]))
+
+    def _made_by(self, nodes: Sequence[ast.expr], before: Collection[int]) -> Iterator[_Way]:
+        objects = self._watcher.objects()
+        others = [owner for owner, _ in objects if isinstance(owner, self.thing)]
+        new = {id(each): each for each in (*self.names.values(), *others) if id(each) not in before}
+        made = [each for each in new.values() if self._is_fed(each)]
+        for number, node in enumerate(nodes):
+            owners = made[number:] if node is nodes[-1] else made[number : number + 1]
+            begun = sum(len(each.calls) for owner, each in objects if owner is owners[0]) if owners else 0
+            if (written := self.written(node)) is not None:
+                yield _Way(Observed(construction=written[0], imports=written[1]), owners, begun)
+
+    def observed(self) -> Iterator[Observed]:
+        """Yield the ways in which the examples have made objects, or called the function, with the calls."""
+        objects = {id(owner): each for owner, each in self._watcher.objects()}
+        for way in self._ways:
+            kept = [owner for owner in way.owners if id(owner) in objects]
+            calls = [(owner, call) for owner in kept for call in objects[id(owner)].calls]
+            fed = [self._named(call.arguments, owner) for owner, call in calls if call.method in self._methods]
+            first = itertools.takewhile(lambda each: not each[1].arguments, calls[way.begun :])
+            setup = dict.fromkeys(call.method for owner, call in first if _is_setup(owner, call.method, self._methods))
+            yield replace(way.observed, setup=tuple(setup), calls=fed or way.batches)
+
+    def _named(self, arguments: Mapping[str, Any], owner: Any) -> Mapping[str, Any]:
+        """Return arguments by the names of the method that feeds: one that takes anything passes them on to it."""
+        for method in self._methods if any(map(str.isdigit, arguments)) else ():
+            parameters = signature_of(getattr(type(owner), method, None))[1:]
+            names = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
+            if names:
+                places = {str(place): name for place, name in enumerate(names)}
+                return {places.get(name, name): value for name, value in arguments.items()}
+        return arguments
+
+    def _is_fed(self, value: Any) -> bool:
+        of_package = type(value).__module__.partition(".")[0] == self.thing.__module__.partition(".")[0]
+        return of_package and any(callable(inspect.getattr_static(value, name, None)) for name in self._methods)
+
+    def _is_thing(self, node: ast.expr) -> bool:
+        try:
+            return eval(compile(ast.Expression(node), "<example>", "eval"), self.names) is self.thing
+        except Exception:  # a name that the statement defines itself
+            return False
 
     def _run(self, statement: ast.stmt) -> None:
         code = compile(ast.Module([statement], []), "<example>", "exec")
@@ -147,42 +233,43 @@ class _Examples:
             else:
                 return
 
+    def _fed_by_a_loop(self, batches: Sequence[dict[str, Any]]) -> None:
+        named = {id(value) for value in self.names.values()}
+        for way in self._ways:
+            if any(id(owner) in named for owner in way.owners):
+                way.batches += batches
+
     def _import_forgotten(self, statement: ast.stmt) -> None:
-        """Names that it uses without an import: of usual modules, of its library, and public ones of its packages."""
+        """Give it names without an import: of its module, of usual modules, and public ones of its packages."""
         packages = self.thing.__module__.split(".")
-        homes = [".".join(packages[:end]) for end in range(len(packages) - 1, 0, -1)]
-        for name in _free_names(statement):
+        homes = [".".join(packages[:end]) for end in range(len(packages), 0, -1)]
+        for name in (name for name in _free_names(statement) if name not in self.names):
             full = _USUAL_NAMES.get(name, name)
-            if name in self.names:
-                continue
             if name in _USUAL_NAMES and find_spec(full.partition(".")[0]):
                 importlib.import_module(full)
             home = next((home for home in homes if name in vars(sys.modules.get(home, builtins))), None)
-            if full in sys.modules:
-                self.names[name] = sys.modules[full]
-                self._imports[name] = f"import {full}" + (f" as {name}" if full != name else "")
+            value = sys.modules.get(full) if home != homes[0] else None
+            if value is None and home is not None:
+                value = vars(sys.modules[home])[name]
+            if inspect.ismodule(value):
+                line = f"import {value.__name__}" + ("" if value.__name__ == name else f" as {name}")
             elif home is not None:
-                self.names[name] = vars(sys.modules[home])[name]
-                self._imports[name] = f"from {home} import {name}"
-
-    def _fed_by_a_loop(self, batches: Sequence[dict[str, Any]]) -> None:
-        """Note the batches that the example gives to a loop of another page."""
+                line = f"from {home} import {name}"
+            else:
+                continue
+            self.names[name], self._imports[name] = value, line
 
     def _note(self, statement: ast.stmt) -> None:
-        if isinstance(statement, (ast.Import, ast.ImportFrom)):
-            for alias in statement.names:
-                line = ast.unparse(
-                    ast.Import([alias])
-                    if isinstance(statement, ast.Import)
-                    else ast.ImportFrom(statement.module, [alias], statement.level)
-                )
-                self._imports[(alias.asname or alias.name).partition(".")[0]] = line
-        if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
-            target = statement.targets[0]
-            if isinstance(target, ast.Name):
-                self._assigned[target.id] = statement.value
-        if isinstance(statement, ast.FunctionDef) and not statement.decorator_list:
-            self._functions[statement.name] = statement
+        match statement:
+            case ast.Import() | ast.ImportFrom():
+                for alias in statement.names:
+                    one = copy.copy(statement)
+                    one.names = [alias]
+                    self._imports[(alias.asname or alias.name).partition(".")[0]] = ast.unparse(one)
+            case ast.Assign(targets=[ast.Name(id=name)]):
+                self._assigned[name] = statement.value
+            case ast.FunctionDef(decorator_list=[]):
+                self._functions[statement.name] = statement
 
     def written(self, expression: ast.expr) -> tuple[str, tuple[str, ...]] | None:
         """An expression without the names of the example, and the imports that it needs; None where one is left."""
@@ -197,22 +284,13 @@ class _Examples:
                         functions[name] = f"{name}_of_{snake_case(self.thing.__name__)}"
                         left.append(self._functions[name])
                     continue
-                line = self._imports.get(name) or self._import_of(name)
+                line = self._imports.get(name)
                 if line is None:
                     return None
                 lines[line] = None
         renamed = Renamed(functions)
         sources = (renamed.of(self._functions[name]) for name in functions)
         return renamed.of(whole), (*lines, *sources)
-
-    def _import_of(self, name: str) -> str | None:
-        module = sys.modules[self.thing.__module__]
-        if not hasattr(module, name):
-            return None
-        value = getattr(module, name)
-        if inspect.ismodule(value):
-            return f"import {value.__name__}" if value.__name__ == name else f"import {value.__name__} as {name}"
-        return f"from {module.__name__} import {name}"
 
 
 class _Inlined(ast.NodeTransformer):
@@ -293,129 +371,14 @@ def parts(batch: Any) -> dict[str, Any]:
     return dict(batch) if isinstance(batch, Mapping) and all(isinstance(name, str) for name in batch) else {}
 
 
-class _ClassExamples(_Examples):
-    def __init__(self, thing: type, methods: Sequence[str]) -> None:
-        super().__init__(thing)
-        self._methods = tuple(methods)
-        self._made: dict[int, Observed] = {}
-        self._alive: list[Any] = []
-        self._pending: list[tuple[int, str, dict[str, Any]]] = []
-        self._fed: set[int] = set()
-
-    def _run(self, statement: ast.stmt) -> None:
-        constructions = [
-            node for node in ast.walk(statement) if isinstance(node, ast.Call) and self._value(node.func) is self.thing
-        ]
-        before = {id(value) for value in self.names.values()}
-        self._note_setup(statement)
-        try:
-            with _profiled(self._watch):
-                super()._run(statement)
-        finally:
-            made = [value for value in self.names.values() if id(value) not in before]
-            self._assign(constructions, made)
-
-    def _fed_by_a_loop(self, batches: Sequence[dict[str, Any]]) -> None:
-        named = {id(value) for value in self.names.values()}
-        for owner in named & self._made.keys():
-            self._made[owner].calls += batches
-
-    def _assign(self, constructions: Sequence[ast.Call], made: Sequence[Any]) -> None:
-        for call in constructions:
-            written = self.written(call)
-            if written is None:
-                continue
-            observed = Observed(construction=written[0], imports=written[1])
-            self.found.append(observed)
-            own = [value for value in made if self._is_fed(value) and id(value) not in self._made]
-            for value in own or [None]:
-                self._made[id(value) if value is not None else 0] = observed
-                self._alive.append(value)
-        latest = self._made.get(0)
-        for owner, _, arguments in self._pending:
-            observed_or_none = self._made.get(owner) or (latest if constructions else None)
-            if observed_or_none is not None and len(observed_or_none.calls) < _MOST_CALLS:
-                observed_or_none.calls.append(arguments)
-        for observed in self.found:  # a method that takes anything passes it on to one that names its parameters
-            named = [call for call in observed.calls if not _by_index(call)]
-            observed.calls = named or observed.calls
-        self._pending.clear()
-        self._made.pop(0, None)
-
-    def _note_setup(self, statement: ast.stmt) -> None:
-        """Statements such as ``tracker.increment()`` that come before the object is fed."""
-        found = [each.value for each in ast.walk(statement) if isinstance(each, ast.Expr)]
-        for node in sorted(found, key=lambda each: (each.lineno, each.col_offset)):
-            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
-                continue
-            called = node.func
-            if not isinstance(called.value, ast.Name):
-                continue
-            observed = self._made.get(id(self.names.get(called.value.id)))
-            if observed is None or observed.calls or id(observed) in self._fed:
-                continue
-            if called.attr in self._methods or node.args or node.keywords:
-                self._fed.add(id(observed))
-            elif called.attr not in ("reset", "compute", *observed.setup):
-                observed.setup = (*observed.setup, called.attr)
-
-    def _is_fed(self, value: Any) -> bool:
-        return any(callable(inspect.getattr_static(value, name, None)) for name in self._methods)
-
-    def _value(self, node: ast.expr) -> Any:
-        try:
-            return eval(compile(ast.Expression(node), "<example>", "eval"), self.names)
-        except Exception:  # a name that the statement defines itself
-            return None
-
-    def _watch(self, frame: FrameType) -> None:
-        code = frame.f_code
-        if code.co_name not in self._methods or not code.co_argcount or len(self._pending) >= _MOST_CALLS:
-            return
-        owner = frame.f_locals.get(code.co_varnames[0])
-        known = owner is not None and (id(owner) in self._made or isinstance(owner, self.thing))
-        if known:
-            arguments, caller = arguments_of(frame, skip=1), frame.f_back
-            inherited = caller is not None and caller.f_code.co_name == code.co_name and self._pending
-            if inherited and self._pending[-1][0] == id(owner) and not _by_index(self._pending[-1][2]):
-                return  # the method of a base class is called by that of the class, with what it made of a batch
-            self._pending.append((id(owner), code.co_name, arguments))
+def _is_setup(owner: Any, method: str, feeding: Sequence[str]) -> bool:
+    called = inspect.getattr_static(type(owner), method, None)
+    return callable(called) and method not in ("reset", "compute", *feeding)
 
 
-class _FunctionExamples(_Examples):
-    def __init__(self, thing: Any) -> None:
-        super().__init__(thing)
-        self._code = getattr(inspect.unwrap(thing), "__code__", None)
-        self._pending: list[dict[str, Any]] = []
-
-    def _run(self, statement: ast.stmt) -> None:
-        self._pending.clear()
-        with _profiled(self._watch):
-            super()._run(statement)
-        if self._pending:
-            name = self.thing.__name__
-            line = f"from {self.thing.__module__} import {name}"
-            self.found.append(Observed(construction=name, imports=(line,), calls=list(self._pending[:1])))
-
-    def _watch(self, frame: FrameType) -> None:
-        if frame.f_code is self._code and len(self._pending) < _MOST_CALLS:
-            self._pending.append(arguments_of(frame))
-
-
-def _by_index(call: Mapping[str, Any]) -> bool:
-    """Return whether some of the arguments of a call have no name."""
-    return any(name.isdigit() for name in call)
-
-
-@contextmanager
-def _profiled(watch: Any) -> Iterator[None]:
-    def profile(frame: FrameType, event: str, _: Any) -> None:
-        if event == "call":
-            watch(frame)
-
-    before = sys.getprofile()
-    sys.setprofile(profile)
+def signature_of(function: Any) -> list[inspect.Parameter]:
+    """Return the parameters of a function; none where they are not known."""
     try:
-        yield
-    finally:
-        sys.setprofile(before)
+        return list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return []

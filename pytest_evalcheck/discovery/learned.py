@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from pytest_evalcheck import adapters
-from pytest_evalcheck.discovery.examples import Observed
+from pytest_evalcheck.discovery.inputs import EC
+from pytest_evalcheck.discovery.observed import Observed
 from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.expectations.comparison import Tolerance, difference
 from pytest_evalcheck.kinds.common.process_state import isolated_process
@@ -121,10 +122,11 @@ def _with_streams(seen: Observed, entry: Seen, method: str, made: int = 0) -> li
             if one_sample and stream.is_text and not seen.described:
                 continue  # a document, and so a scorer
             options = {"made": made, "group": number, "one_sample": one_sample, "types": entry.types}
-            given = "".join(f", {key}={value}" for key, value in options.items() if value)
-            sources = tuple(f"ec.learned({name!r}{given}{more})" for more in ("", ", changes=False"))
+            given: dict[str, Any] = {key: value for key, value in options.items() if value}
+            inputs = EC.learned(name, **given), EC.learned(name, **given, changes=False)
             origin = f"inputs made of rows of {_shown(stream.tests)}"
-            found.append(replace(seen, inputs=sources, origin=origin, one_sample=one_sample))
+            how = how_called(origin)
+            found.append(replace(seen, inputs=inputs, origin=origin, how=how, one_sample=one_sample))
     return found
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_evalcheck import adapters
-from pytest_evalcheck.discovery.naming_tables import snake_case
+from pytest_evalcheck.discovery.forms import snake_case
 
 _NEWEST = re.compile(r"(^|_)(windowed|running|moving|rolling)(_|$)")
 """Words in the name of a metric that say that its value is one of the newest updates, not of all samples."""

@@ -3,12 +3,56 @@
 from __future__ import annotations
 
 import inspect
+import re
 import typing
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pytest_evalcheck.discovery.naming_tables import ABOUT_INPUTS, INFRASTRUCTURE, OPTIONS, REQUIRED, SHOWING_NAN
 from pytest_evalcheck.kinds.common.combinations import listed_values
+
+_INFRASTRUCTURE = re.compile(
+    "validate_args|compute_on_(cpu|step)|dist_sync_on_step|sync_on_compute|compute_with_cache|distributed_available_fn"
+    "|process_group|dist_sync_fn|device|dtype|name|verbose|kwargs|args|copy|n_jobs|check_input|prefix|postfix"
+    "|skip_unrolling|progress_bar|fast_bilinear|truncate|return_full_image"
+)
+"""Options that are about running a metric, not about its value."""
+
+_ABOUT_INPUTS = re.compile(r"(^|_)(log_prob|log_input|logits?|softmax|sigmoid|one_?hot|sparse|dense)(_|$)")
+"""Words of options that say in which form the inputs are: another value of one needs other inputs."""
+
+_SHOWING_NAN = ("error", "raise", "warn", "propagate", "keep", "disable")
+"""Values of an option about NaN with which one must be seen."""
+
+_OPTIONS: dict[str, tuple[Any, ...]] = {
+    "average": ("micro", "macro", "weighted", "none", None),
+    "multidim_average": ("global", "samplewise"),
+    "nan_strategy": ("warn", "ignore", 0.0),
+    "multioutput": ("uniform_average", "variance_weighted", "raw_values"),
+    "threshold": (0.5, 0.25),
+    "top_k": (2,),
+    "k": (None, 2),
+    "ignore_index": (None, -1),
+    "num_outputs": (1, 2),
+    "beta": (1.0, 2.0),
+    "reduction": ("mean", "sum", "none"),
+}
+"""By name: values of an option that change how a metric computes; those that a constructor refuses are left out."""
+
+_RATES = ("recall", "precision", "sensitivity", "specificity")
+_REQUIRED: dict[str, Any] = {
+    **dict.fromkeys(("num_classes", "num_labels", "n_classes", "classes"), 3),
+    **dict.fromkeys(("num_outputs", "num_tasks", "top_k", "k", "spatial_dims"), 2),
+    **dict.fromkeys(("num_bins", "n_bins"), 10),
+    **dict.fromkeys(("fs", "sample_rate"), 8000),
+    **dict.fromkeys(("beta", "data_range", "max_val"), 1.0),
+    **dict.fromkeys(("threshold", "quantile", "alpha"), 0.5),
+    **{f"{prefix}{name}": 0.5 for prefix in ("", "min_") for name in _RATES},
+    "p": 2.0,
+    "include_background": True,
+    "class_thresholds": [0.5, 0.5, 0.5],
+    "target_class_ids": [0, 1],
+}
+"""By name: a value for a parameter of a constructor that has no default."""
 
 
 class MissingArgument(Exception):
@@ -25,8 +69,8 @@ def required(parameters: Sequence[inspect.Parameter], annotations: Mapping[str, 
     for each in parameters:
         if each.default is not each.empty or each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD):
             continue
-        if each.name in REQUIRED:
-            found[each.name] = REQUIRED[each.name]
+        if each.name in _REQUIRED:
+            found[each.name] = _REQUIRED[each.name]
             continue
         values = listed_values(annotations.get(each.name))
         if not values:
@@ -41,9 +85,9 @@ def varied(parameters: Sequence[inspect.Parameter], annotations: Mapping[str, An
     for each in parameters:
         if each.default is each.empty or each.name.startswith("_"):
             continue
-        if each.name in INFRASTRUCTURE or ABOUT_INPUTS.search(each.name):
+        if _INFRASTRUCTURE.fullmatch(each.name) or _ABOUT_INPUTS.search(each.name):
             continue
-        known = OPTIONS.get(each.name, ())
+        known = _OPTIONS.get(each.name, ())
         annotated = listed_values(annotations.get(each.name))
         values = annotated if isinstance(each.default, bool) or annotated else known
         if isinstance(each.default, bool) and not values:
@@ -65,7 +109,7 @@ def about_nan(given: Mapping[str, Any]) -> str:
 def _hides_nan(value: Any) -> bool:
     if isinstance(value, bool) or value is None:
         return bool(value)
-    return value == value and value not in SHOWING_NAN
+    return value == value and value not in _SHOWING_NAN
 
 
 def _is_equal(first: Any, second: Any) -> bool:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 import pytest_evalcheck
-from pytest_evalcheck.discovery.control import strategy_of
+from pytest_evalcheck.discovery.inputs import EC, ES, Inputs
 from pytest_evalcheck.discovery.learned import construction_of, how_called, is_model, own_name
 from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.expectations.comparison import Tolerance, attributes, difference, plain
@@ -32,7 +32,7 @@ class OfKind:
     imports: tuple[str, ...]
     described: str
     """The source of the record, with what was constructed as ``made``."""
-    inputs: str
+    inputs: Inputs
     origin: str
 
 
@@ -70,7 +70,8 @@ def _targets_from_calls(
     name = f"{entry.module}:{entry.name}" + (f".{method}" if method else "")
     calls = calls_of(entry, method, made)
     called = f"made.{method}" if method not in ("", "forward", "__call__") else "made"
-    given = f"{name!r}" + (f", made={made}" if made else "") + (f", types={entry.types}" if entry.types else "")
+    about = {key: value for key, value in (("made", made), ("types", entry.types)) if value}
+    rows = partial(EC.learned, name, **about)
     origin = f"{how_called(calls[0][0])}; inputs made of rows of {calls[0][0]}" if calls else ""
     of_this = partial(OfKind, imports=imports, construction=construction, origin=origin)
     for loader in dict.fromkeys(key for _, arguments in calls for key, value in arguments.items() if batches_of(value)):
@@ -87,18 +88,18 @@ def _targets_from_calls(
                 construction=f"partial({whole}{others})" if others else whole,
                 imports=(*imports, *more, *(["from functools import partial"] if others else [])),
                 described=f"ec.Loop(evaluate=lambda data, batch_size=2: {value})",
-                inputs=f"ec.learned({given}, loader={loader!r})",
+                inputs=rows(loader=loader),
             )
     for number, stream in enumerate(streams_of(name, calls)[:2]):
-        group = f", group={number}" if number else ""
+        group = {"group": number} if number else {}
         if entry.is_class and not stream.fixed:
             named = isinstance(stream.batch([]), Mapping)
             forward = f"lambda batch: {called}({'**' if named else '*'}batch)"
             described = f"ec.Wrapper(forward={forward}, model=made)"
             for changes in _CHANGES:
-                yield of_this(kind="wrapper", described=described, inputs=f"ec.learned({given}{group}{changes})")
+                yield of_this(kind="wrapper", described=described, inputs=rows(**group, **changes))
     for number, stream in enumerate(streams_of(name, calls, one_sample=True)[:2]):
-        group = f", group={number}" if number else ""
+        group = {"group": number} if number else {}
         try:
             rest, more = construction_of("", stream.options, package)
         except UsageError:
@@ -106,11 +107,11 @@ def _targets_from_calls(
         others = f", {rest[1:-1]}" if rest[1:-1] else ""
         described = f"ec.Scorer.of(lambda responses, document: {called}(responses[0], **document{others}))"
         for changes in _CHANGES:
-            inputs = f"ec.learned({given}, documents=True{group}{changes})"
+            inputs = rows(documents=True, **group, **changes)
             yield of_this(kind="scorer", described=described, inputs=inputs, imports=(*imports, *more))
 
 
-_CHANGES = ("", ", changes=False")
+_CHANGES: tuple[dict[str, Any], ...] = ({}, {"changes": False})
 """Options of inputs: rows with changes, or as they were seen, where its arguments follow from each other."""
 _DECODED: dict[str, Any] = {
     "kind": "decoder",
@@ -118,7 +119,7 @@ _DECODED: dict[str, Any] = {
 }
 
 
-def _decoders(call: Call, package: str) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+def _decoders(call: Call, package: str) -> Iterator[tuple[str, Inputs, tuple[str, ...]]]:
     """Yield records of a step with a cache: one argument has ids, one is an object of the package, logits come back."""
     given = call.arguments
     ids = [name for name, value in given.items() if is_array(value) and "int" in value["dtype"]]
@@ -146,7 +147,7 @@ def _decoders(call: Call, package: str) -> Iterator[tuple[str, str, tuple[str, .
     for first in ("None", f"(lambda rows: {cache})(len(ids))"):
         full = f"lambda ids, mask, positions: {called}({ids[0]}=ids, {caches[0]}={first}{others})"
         described = f"ec.Decoder(made, make_cache=lambda rows: {cache}, step={step}, full={full}, sides=())"
-        yield described, f"es.prompts(vocab={logits['shape'][2]})", (*more, *of_cache, f"from {module} import {name}")
+        yield described, ES.prompts(vocab=logits["shape"][2]), (*more, *of_cache, f"from {module} import {name}")
 
 
 def _is_decoder(make: Callable[[], Any], _: Any) -> bool:
@@ -178,7 +179,7 @@ def _passes(thing: Any, way: OfKind) -> bool:
     with isolated_process(), same_random_numbers():
         try:
             exec("\n".join((f"from {thing.__module__} import {thing.__name__}", *way.imports)), names)
-            inputs = strategy_of(way.inputs)
+            inputs = way.inputs.strategy
 
             def record() -> Any:
                 with same_random_numbers():

@@ -11,7 +11,7 @@ from keyword import iskeyword
 from types import MappingProxyType
 
 from pytest_evalcheck.discovery.examples import Renamed
-from pytest_evalcheck.discovery.naming_tables import snake_case
+from pytest_evalcheck.discovery.forms import snake_case
 from pytest_evalcheck.discovery.proposals import Proposal
 
 DECLARED = "declared not a function of a set of samples"

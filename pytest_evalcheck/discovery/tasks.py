@@ -7,6 +7,7 @@ from typing import Any
 
 from pytest_evalcheck.adapters.lookup import registry_of
 from pytest_evalcheck.discovery.candidates import Candidate, Found
+from pytest_evalcheck.discovery.inputs import ES
 from pytest_evalcheck.discovery.proposals import Proposal, Proposed
 from pytest_evalcheck.discovery.requests import Request
 from pytest_evalcheck.errors import UsageError
@@ -40,7 +41,7 @@ def propose(candidate: Candidate) -> Proposed:
         label="",
         construction=f"task({candidate.name!r})",
         imports=(f"from {registry.__name__} import task",),
-        inputs="es.documents()",
+        inputs=ES.documents(),
         origin=f"{candidate.module}, over {where}; give rows of its data set as the second argument of task()",
         kind="task",
     )

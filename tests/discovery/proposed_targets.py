@@ -2,6 +2,7 @@
 
 import sys
 import types
+from dataclasses import replace
 
 from pytest_evalcheck.discovery.candidates import Candidate
 from pytest_evalcheck.discovery.proposals import propose
@@ -40,4 +41,5 @@ def proposed(source, name, call=""):
     exec(source, MODULE.__dict__)
     thing = getattr(MODULE, name)
     thing.__module__ = "a_metric_library"
-    return propose(Candidate(module="a_metric_library", name=name, is_class=isinstance(thing, type), call=call))
+    got = propose(Candidate(module="a_metric_library", name=name, is_class=isinstance(thing, type), call=call))
+    return replace(got, targets=[replace(each, inputs=str(each.inputs)) for each in got.targets])

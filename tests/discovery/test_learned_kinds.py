@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from pytest_evalcheck.discovery import inputs as inputs_module
 from pytest_evalcheck.discovery.blanks import with_blanks
 from pytest_evalcheck.discovery.candidates import Candidate
-from pytest_evalcheck.discovery.control import strategy_of
 from pytest_evalcheck.discovery.proposals import Proposed, propose
 from pytest_evalcheck.discovery.target_source import write
 from pytest_evalcheck.errors import UsageError
@@ -278,20 +278,20 @@ def test_what_the_watched_calls_lack_is_said(code: Any, name: str, why: str) -> 
 
 def test_arguments_that_follow_from_each_other_are_not_changed(code: Any) -> None:
     [target] = _proposed(code, "counted").targets
-    assert target.inputs == "ec.learned('kinds_project:counted', documents=True, changes=False)"
+    assert str(target.inputs) == "ec.learned('kinds_project:counted', documents=True, changes=False)"
 
 
 def test_a_table_of_pandas_is_rows(code: Any) -> None:
     proposed = {name: _proposed(code, name) for name in ("table_gap", "table_gap_of_the_first")}
     [target] = proposed["table_gap"].targets
-    assert (target.kind, target.inputs) == ("metric", "ec.learned('kinds_project:table_gap')")
+    assert (target.kind, str(target.inputs)) == ("metric", "ec.learned('kinds_project:table_gap')")
     assert not proposed["table_gap_of_the_first"].targets
     assert "KeyError" in proposed["table_gap_of_the_first"].why or proposed["table_gap_of_the_first"].decided
 
 
 def test_a_decoder_is_a_step_with_a_cache_of_the_package(code: Any, pytester: pytest.Pytester) -> None:
     [target] = _proposed(code, "Decoder").targets
-    assert (target.kind, target.inputs) == ("decoder", "es.prompts(vocab=11)")
+    assert (target.kind, str(target.inputs)) == ("decoder", "es.prompts(vocab=11)")
     assert "make_cache=lambda rows: KeptTokens(rows=rows, width=8)" in target.described
     damaged = replace(target, construction="Decoder(vocab=11, width=8, scale=0.5)", label="damaged")
     pytester.makepyfile(evalcheck_made=write("Targets.", [target, damaged], {}, []))
@@ -380,7 +380,7 @@ def test_a_hostile_corpus_runs_nothing(
     monkeypatch.setenv(corpus.PLACE, str(folder))
     with contextlib.suppress(UsageError):
         _proposed(code, name)
-    strategy_of.cache_clear()
+    inputs_module._made.cache_clear()
     assert not (tmp_path / "there").exists()
 
 

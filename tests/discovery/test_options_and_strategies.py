@@ -2,6 +2,7 @@
 
 import inspect
 import itertools
+import pickle
 from functools import partial
 from typing import Literal
 
@@ -9,7 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from pytest_evalcheck.discovery import options, strategy_candidates
+from pytest_evalcheck.discovery import options
+from pytest_evalcheck.discovery.forms import FORMS, Known, by_example, by_words, in_arrays
+from pytest_evalcheck.discovery.inputs import ES
 from pytest_evalcheck.discovery.schemas import Schema
 from pytest_evalcheck.kinds.common.combinations import covering
 
@@ -59,8 +62,16 @@ def test_every_pair_of_values_is_in_one_configuration(sizes):
     assert covering(table, 2) == (chosen[:2], len(chosen) - 2)
 
 
+def from_example(arguments, name="", **options):
+    return map(str, by_example(Known(name=name, options=options), arguments))
+
+
+def from_words(name, *parameters, tensors=True, **options):
+    return map(str, by_words(Known(name=name, parameters=parameters, options=options), tensors=tensors))
+
+
 def first(arguments, **given):
-    return next(strategy_candidates.from_example(arguments, given))
+    return next(from_example(arguments, **given))
 
 
 @pytest.mark.parametrize(
@@ -113,26 +124,20 @@ def test_options_of_the_constructor_are_seen():
 
 def test_float_labels_are_a_guess():
     pairs = {"preds": torch.tensor([0.1, 0.8]), "target": torch.tensor([0.0, 1.0])}
-    assert 'es.binary(of="probabilities").as_float(1)' in list(strategy_candidates.from_example(pairs, {}))
+    assert 'es.binary(of="probabilities").as_float(1)' in from_example(pairs)
 
 
 def test_distributions_stay_distributions():
     rows = {"p": torch.tensor([[0.36, 0.48, 0.16]]), "q": torch.tensor([[0.25, 0.5, 0.25]])}
-    (source,) = strategy_candidates.from_example(rows, {})
+    (source,) = from_example(rows)
     assert source.startswith("es.rows([[0.36, 0.48, 0.16], [0.25, 0.5, 0.25]]")  # float32 in its own digits
 
 
 def test_the_name_of_a_metric_orders_the_guesses():
-    assert (
-        next(strategy_candidates.from_words("BinaryF1Score", ["preds", "target"], {}))
-        == 'es.binary(of="probabilities")'
-    )
-    assert next(strategy_candidates.from_words("WordErrorRate", ["preds", "target"], {})) == "es.text_pairs()"
-    assert (
-        next(strategy_candidates.from_words("MeanSquaredError", ["y_true", "y_pred"], {}))
-        == "es.regression().swapped()"
-    )
-    assert next(strategy_candidates.from_words("MeanMetric", ["value", "weight"], {})) == "es.values()"
+    assert next(from_words("BinaryF1Score", "preds", "target")) == 'es.binary(of="probabilities")'
+    assert next(from_words("WordErrorRate", "preds", "target")) == "es.text_pairs()"
+    assert next(from_words("MeanSquaredError", "y_true", "y_pred")) == "es.regression().swapped()"
+    assert next(from_words("MeanMetric", "value", "weight")) == "es.values()"
 
 
 def test_schemas():
@@ -189,9 +194,7 @@ def test_candidates_with_two_ranks_alike_get_a_strategy_without_ties():
         "indexes": torch.tensor([0, 0, 1]),
     }
     assert first(fed) == "es.retrieval().named('input', 'target', 'indexes')"
-    for source in strategy_candidates.from_example(
-        {name: fed[name] for name in ("input", "target")}, {}, "RetrievalOfTen"
-    ):
+    for source in from_example({name: fed[name] for name in ("input", "target")}, "RetrievalOfTen"):
         assert "distinct" in source or "retrieval" in source
 
 
@@ -212,9 +215,9 @@ def test_classes_before_places_are_no_tokens():
 )
 def test_the_time_of_a_signal_is_no_axis_of_samples(name, shape, source):
     pair = {"preds": torch.randn(shape), "target": torch.randn(shape)}
-    assert next(strategy_candidates.from_example(pair, {}, name)) == source
+    assert next(from_example(pair, name)) == source
     if "Signal" in name:
-        assert all("audio" in guess for guess in strategy_candidates.from_words(name, ["preds", "target"], {}))
+        assert all("audio" in guess for guess in from_words(name, "preds", "target"))
 
 
 def test_a_number_beside_the_words_of_an_option():
@@ -228,32 +231,32 @@ def test_a_number_beside_the_words_of_an_option():
 
 def test_whole_numbers_beside_labels_are_labels():
     pair = {"preds": torch.tensor([0, 3, 2]), "target": torch.tensor([1.0, 2.0, 3.0])}
-    found = list(strategy_candidates.from_example(pair, {}))
+    found = list(from_example(pair))
     assert found[0] == 'es.multiclass(classes=4, of="labels")'
     assert 'es.multiclass(classes=4, of="labels").as_float(1)' in found
     assert not any("regression" in each for each in found)
 
 
 def test_arrays_come_first_where_a_library_knows_no_tensors():
-    words = partial(strategy_candidates.from_words, "mean_error", ["y_true", "y_pred"], {})
+    words = partial(from_words, "mean_error", "y_true", "y_pred")
     assert next(words()) == "es.regression().swapped()"
     assert next(words(tensors=False)) == "es.regression().swapped().as_numpy()"
     assert {*words()} <= {*words(tensors=False)}
 
 
 def test_places_of_samples_are_no_predictions():
-    assert not [*strategy_candidates.from_words("LinkPrediction", ["pred_index_mat", "edge_label_index"], {})]
+    assert not [*from_words("LinkPrediction", "pred_index_mat", "edge_label_index")]
 
 
 def test_what_is_compared_with_pos_label_is_a_label():
-    found = {*strategy_candidates.from_words("selection_rate", ["y_true", "y_pred"], {"pos_label": 1})}
+    found = {*from_words("selection_rate", "y_true", "y_pred", pos_label=1)}
     assert found
     assert not [guess for guess in found if not guess.startswith(("es.binary", "es.multiclass"))]
 
 
 def test_scores_are_no_labels_and_no_numbers_to_be_measured():
-    by_name = {*strategy_candidates.from_words("HitrateMetric", ["logits", "targets"], {})}
-    by_option = {*strategy_candidates.from_words("IOUMetric", ["outputs", "targets"], {"threshold": 0.5})}
+    by_name = {*from_words("HitrateMetric", "logits", "targets")}
+    by_option = {*from_words("IOUMetric", "outputs", "targets", threshold=0.5)}
     for found in (by_name, by_option):
         assert 'es.multilabel(labels=3, of="probabilities")' in found
         assert not [guess for guess in found if 'labels"' in guess or "regression" in guess or "segmentation" in guess]
@@ -262,5 +265,27 @@ def test_scores_are_no_labels_and_no_numbers_to_be_measured():
 
 
 def test_what_is_like_an_example_has_arrays_where_a_library_knows_no_tensors():
-    assert strategy_candidates.array_strategies("es.rows([0, 1])") == ["es.rows([0, 1]).as_numpy()", "es.rows([0, 1])"]
-    assert strategy_candidates.array_strategies("es.binary().as_list()") == ["es.binary().as_list()"]
+    rows = ES.rows([0, 1], dtypes=("int64",))
+    assert in_arrays(rows) == [rows.as_numpy(), rows]
+    assert in_arrays(ES.binary().as_list()) == [ES.binary().as_list()]
+    assert in_arrays(ES.text_pairs()) == [ES.text_pairs()]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_row_of_the_table_gives_strategies_that_collate_what_its_words_say(form):
+    found = [*form.strategies(Known(name="Score", parameters=("preds", "target")))] if form.names else []
+    assert all(each.collated for each in found)
+    assert bool(found) == bool(form.names)
+
+
+def test_inputs_are_their_source_and_survive_pickle():
+    made = ES.binary(of="labels", ignore_index=-100).swapped().replace(min_samples=2)
+    assert str(made) == 'es.binary(of="labels", ignore_index=-100).swapped().replace(min_samples=2)'
+    again = pickle.loads(pickle.dumps(made))
+    assert (again, again.strategy) == (made, made.strategy)
+    assert made.strategy.min_samples == 2
+    assert str(made.ignoring(None)) == 'es.binary(of="labels").swapped().replace(min_samples=2)'
+    assert made.ignoring(-1).strategy.fixed_ignored[0][1] == -1
+    assert ES.regression().ignoring(-1) == ES.regression()
+    tasks = ES.tasks({"kind": ES.binary(), "size": ES.regression()})
+    assert sorted(tasks.strategy.example(2)[0]) == ["kind", "size"]

@@ -4,6 +4,7 @@ import pytest
 from proposed_targets import MEAN, proposed, proposed_thing
 
 from pytest_evalcheck.discovery.control import try_strategy
+from pytest_evalcheck.discovery.inputs import ES
 from pytest_evalcheck.discovery.target_source import write
 
 CONCORDANCE = (
@@ -110,11 +111,12 @@ def test_a_function_that_takes_a_batch_for_one_sample_is_fed_with_one_a_call(val
     assert [each.one_sample for each in got.targets] == [not tried], got.why
 
 
-WORDS = """es.rows(
-    ['he', 'was', 'interested', 'in', 'world', 'history', 'because', 'he', 'read', 'the', 'book'],
-    ['he', 'read', 'the', 'book', 'because', 'he', 'was', 'interested', 'in', 'world', 'history'],
-    dtypes=(None, None), mixed=False,
-)"""
+WORDS = ES.rows(
+    ["he", "was", "interested", "in", "world", "history", "because", "he", "read", "the", "book"],
+    ["he", "read", "the", "book", "because", "he", "was", "interested", "in", "world", "history"],
+    dtypes=(None, None),
+    mixed=False,
+)
 
 
 def places_of_words(reference, hypothesis):
@@ -127,7 +129,7 @@ def letters_too_many(reference, hypothesis):
 
 
 # Of the first rows that share no word, each word is beside itself.
-FEW_WORDS = "es.rows(['John', 'hit', 'Bob', 'yesterday'], ['Bob', 'hit', 'John', 'yesterday'], dtypes=(None, None))"
+FEW_WORDS = ES.rows(["John", "hit", "Bob", "yesterday"], ["Bob", "hit", "John", "yesterday"], dtypes=(None, None))
 
 
 @pytest.mark.parametrize("words", [WORDS, FEW_WORDS])
@@ -241,7 +243,7 @@ def test_a_function_of_masks_gets_no_numbers():
     score = "2.0 * float((a & b).sum()) / float((a.sum() + b.sum()) or 1)"
     (only,) = proposed(source.format(score), "dice").targets
     assert only.inputs.startswith("es.masks(")
-    refused = try_strategy("es.regression()", lambda: proposed_thing("dice"))[0]
+    refused = try_strategy(ES.regression(), lambda: proposed_thing("dice"))[0]
     assert refused.endswith("any number but 0 is the same to it: it takes masks")
 
 
@@ -249,7 +251,7 @@ def test_a_function_of_masks_gets_no_numbers():
 def test_a_rate_of_hits_takes_no_masks(options):
     """Among the first two of a few samples there is a hit in most orders."""
     retrieval = pytest.importorskip("torchmetrics.retrieval")
-    assert try_strategy("es.retrieval()", lambda: eval(f"RetrievalHitRate({options})", vars(retrieval)))[0] == ""
+    assert try_strategy(ES.retrieval(), lambda: eval(f"RetrievalHitRate({options})", vars(retrieval)))[0] == ""
 
 
 def test_a_function_of_one_image_does_not_take_the_rows_of_a_batch_for_its_lines():
@@ -260,7 +262,7 @@ def test_a_function_of_one_image_does_not_take_the_rows_of_a_batch_for_its_lines
     )
     (only,) = proposed(source, "edges").targets
     assert only.one_sample
-    refused = try_strategy('es.binary(of="labels").as_numpy()', lambda: proposed_thing("edges"))[0]
+    refused = try_strategy(ES.binary(of="labels").as_numpy(), lambda: proposed_thing("edges"))[0]
     assert "depends on the order of equal numbers" in refused
 
 
@@ -272,7 +274,7 @@ def test_a_function_whose_value_depends_on_the_order_of_labels_alone_is_fed_with
         "    return numpy.corrcoef(*ranks)[0, 1]\n"
     )
     (only,) = proposed(source, "agreement").targets
-    refused = try_strategy('es.binary(of="labels").as_numpy()', lambda: proposed_thing("agreement"))[0]
+    refused = try_strategy(ES.binary(of="labels").as_numpy(), lambda: proposed_thing("agreement"))[0]
     assert "depends on the order of equal numbers" in refused
     assert not only.one_sample
 
@@ -280,7 +282,7 @@ def test_a_function_whose_value_depends_on_the_order_of_labels_alone_is_fed_with
 def test_samples_that_are_all_the_same_are_no_inputs():
     source = "def score(result, reference):\n    return float(abs(result - reference).mean())\n"
     proposed(source, "score")
-    same = "es.rows([[0, 1], [0, 1]], [[1, 1], [1, 1]], dtypes=('int64', 'int64'), mixed=False)"
+    same = ES.rows([[0, 1], [0, 1]], [[1, 1], [1, 1]], dtypes=("int64", "int64"), mixed=False)
     assert try_strategy(same, lambda: proposed_thing("score"))[0].endswith("its samples are all the same")
 
 

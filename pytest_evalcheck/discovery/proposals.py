@@ -47,8 +47,10 @@ _MOST_CONFIGURATIONS = 4
 _RANKS = (0, 1, 2)
 """Sources of inputs, the surest first: batches that were observed, or words where nobody called it; single samples that
 were observed; words beside observed calls. A later one is tried only where none before it gives a target."""
-_MOST_TARGETS = 8
+MOST_TARGETS = 8
 """Result for one candidate."""
+FEW_TARGETS = 3
+"""Result for one candidate at quick effort."""
 _MOST_BY_WORDS = 24
 """Strategies that are tried by the words of a name alone."""
 _OF_EXAMPLE = "inputs like those of its example"
@@ -148,8 +150,8 @@ class _Code:
         return any(_is_of_torch(value) for names in loaded for value in [*names.values()])
 
 
-def propose(candidate: Candidate) -> Proposed:
-    """The targets of a candidate. Its code is called here: run it where it may print, hang or end the process."""
+def propose(candidate: Candidate, most: int = MOST_TARGETS) -> Proposed:
+    """The targets of a candidate, a number of them. Its code is called: run it where it may print, hang or end the process."""
     code, proposed = _Code(candidate, candidate.load()), Proposed()
     if _TIMING.search(forms.snake_case(candidate.name)) and not candidate.call:
         proposed.why = "by its name it measures time, which is another one in every run"
@@ -165,7 +167,7 @@ def propose(candidate: Candidate) -> Proposed:
             if not by_types:
                 bases = [*_bases(code, problems)]
                 examples = [call for base in bases for call in base.calls[:2]]
-                refused += _try_ways(code, entry, [*_ways(code, bases, proposed)], examples, proposed)
+                refused += _try_ways(code, entry, [*_ways(code, bases, proposed, most)], examples, proposed)
             elif not (entry or candidate.call):
                 refused += _try_types(code, proposed)
     if any("tried to end the process" in why for why in refused):
@@ -253,13 +255,13 @@ def _proposal_of_kind(code: _Code, found: other_kinds.OfKind) -> Proposal:
     )
 
 
-def _ways(code: _Code, bases: Sequence[Observed], proposed: Proposed) -> Iterator[Observed]:
+def _ways(code: _Code, bases: Sequence[Observed], proposed: Proposed, most: int) -> Iterator[Observed]:
     """Every way to make the object once, then these with options changed, in turn, up to a limit."""
     turns = itertools.zip_longest(*(_configurations(code, base, proposed) for base in bases))
     ways = {(way.construction, way.inputs): way for turn in turns for way in turn if way is not None}
     ordered = sorted(ways.values(), key=lambda way: (way.rank, bool(way.label)))
-    yield from ordered[:_MOST_TARGETS]
-    for way in ordered[_MOST_TARGETS:]:
+    yield from ordered[:most]
+    for way in ordered[most:]:
         proposed.left[way.construction] = "beyond the limit of configurations"
 
 

@@ -14,13 +14,14 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import TimeoutError as LimitPassed
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from pytest_evalcheck.adapters.lookup import registry_of
 from pytest_evalcheck.discovery import learned
 from pytest_evalcheck.discovery.blanks import command, with_blanks
 from pytest_evalcheck.discovery.candidates import Candidate, Found, find
-from pytest_evalcheck.discovery.proposals import Proposal, Proposed, propose
+from pytest_evalcheck.discovery.proposals import FEW_TARGETS, Proposal, Proposed, propose
 from pytest_evalcheck.discovery.requests import Request
 from pytest_evalcheck.discovery.target_source import DECLARED, write
 from pytest_evalcheck.discovery.tasks import find as find_tasks
@@ -104,6 +105,7 @@ def discover(
     workers: int = 2,
     progress: Callable[[str], object] = len,
     learned_only: bool = False,
+    few: bool = False,
 ) -> Discovery:
     """Look through the modules that these texts name.
 
@@ -112,6 +114,7 @@ def discover(
         workers: how many processes look at candidates at a time, at most.
         progress: called with a line now and then.
         learned_only: whether names without an entry in the corpus are left out.
+        few: whether a metric has three configurations at most, as at quick effort.
 
     Raises:
         UsageError: where a text cannot be read, a module or a name is not there, or nothing has a target.
@@ -139,7 +142,7 @@ def discover(
         more = min(workers, math.ceil(len(candidates) / _PER_PROCESS)) - 1
         pools += [stack.enter_context(_process()) for _ in range(more)]
         tasks = [
-            pool.schedule(_look_of(each), args=(each,), timeout=SECONDS_PER_CANDIDATE)
+            pool.schedule(_look_of(each, few), args=(each,), timeout=SECONDS_PER_CANDIDATE)
             for each, pool in zip(candidates, itertools.cycle(pools), strict=False)
         ]
         for candidate, task in zip(candidates, tasks, strict=True):
@@ -155,8 +158,10 @@ def discover(
     return discovery
 
 
-def _look_of(candidate: Candidate) -> Callable[[Candidate], Proposed]:
-    return propose_task if registry_of(candidate.module) else propose
+def _look_of(candidate: Candidate, few: bool) -> Callable[[Candidate], Proposed]:
+    if registry_of(candidate.module):
+        return propose_task
+    return partial(propose, most=FEW_TARGETS) if few else propose
 
 
 def blank_target(text: str) -> str:

@@ -19,6 +19,7 @@ from pytest_evalcheck.discovery.blanks import command
 from pytest_evalcheck.discovery.search import Discovery, discover
 from pytest_evalcheck.discovery.target_source import DECLARED
 from pytest_evalcheck.errors import UsageError
+from pytest_evalcheck.integration.options import given_text
 from pytest_evalcheck.learning import corpus
 from pytest_evalcheck.learning.watching import roots
 
@@ -44,15 +45,23 @@ def infer_targets(config: pytest.Config) -> None:
         _collect(config, config.workerinput[_FILES_THERE])
         return
     os.environ[corpus.PLACE] = str(config.rootpath / corpus.FOLDER)
-    folder_of_files = _folder(config)
-    files = {str(folder_of_files / _file_name(module, texts)): module for module, texts in _texts(config).items()}
+    few = given_text(config, "effort") == "quick"
+    files, others = _paths(config, few), _paths(config, not few)
     # A replay needs the targets of the run that has failed, which has written them.
-    if not (config.getoption("evalcheck_replay") and all(map(os.path.exists, files))):
-        found = config.stash[DISCOVERY] = _discover(config)
+    if config.getoption("evalcheck_replay") and any(all(map(os.path.exists, each)) for each in (files, others)):
+        files = files if all(map(os.path.exists, files)) else others
+    else:
+        found = config.stash[DISCOVERY] = _discover(config, few)
         files = {path: module for path, module in files.items() if found.targets_of(module)}
         for path, module in files.items():
             Path(path).write_text(found.source(module), encoding="utf-8")
     _collect(config, files)
+
+
+def _paths(config: pytest.Config, few: bool) -> dict[str, str]:
+    """Return the file of each module; that of a run with few configurations is another one."""
+    folder = _folder(config)
+    return {str(folder / _file_name(module, texts, few)): module for module, texts in _texts(config).items()}
 
 
 def make_importable(config: pytest.Config) -> None:
@@ -89,13 +98,14 @@ def _ask(config: pytest.Config, packages: list[str]) -> None:
         config.stash[_BESIDE] = list(config.args)
 
 
-def _discover(config: pytest.Config) -> Discovery:
+def _discover(config: pytest.Config, few: bool) -> Discovery:
     workers = getattr(config.option, "numprocesses", None)
     try:
         return discover(
             list(dict.fromkeys(config.getoption("evalcheck_target"))),
             workers=workers if isinstance(workers, int) and workers > 0 else 2,
             progress=lambda text: print(f"evalcheck: {text}", file=sys.stderr, flush=True),
+            few=few,
         )
     except UsageError as error:
         raise pytest.UsageError(str(error)) from error
@@ -119,8 +129,8 @@ def _texts(config: pytest.Config) -> dict[str, list[str]]:
     return found
 
 
-def _file_name(module: str, texts: list[str]) -> str:
-    digest = hashlib.blake2b("\n".join(texts).encode(), digest_size=4).hexdigest()
+def _file_name(module: str, texts: list[str], few: bool) -> str:
+    digest = hashlib.blake2b("\n".join([*texts, *["few"] * few]).encode(), digest_size=4).hexdigest()
     return f"evalcheck_{re.sub(r'[^a-zA-Z0-9]+', '_', module)[:80]}_{digest}.py"
 
 

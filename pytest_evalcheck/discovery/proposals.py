@@ -151,7 +151,7 @@ class _Code:
 
 
 def propose(candidate: Candidate, most: int = MOST_TARGETS) -> Proposed:
-    """The targets of a candidate, a number of them. Its code is called: run it where it may print, hang or end the process."""
+    """The targets of a candidate. Its code is called here: run it where it may print, hang or end the process."""
     code, proposed = _Code(candidate, candidate.load()), Proposed()
     if _TIMING.search(forms.snake_case(candidate.name)) and not candidate.call:
         proposed.why = "by its name it measures time, which is another one in every run"

@@ -168,12 +168,38 @@ def _by_trial(seen: Observed, observed: Object, package: str) -> list[tuple[Obse
             fed = ""
     if not (fed and value):
         return [(replace(seen, construction=f"{seen.construction}.{each}"), each) for each in functions]
-    static = inspect.getattr_static(type(made), value, None)
-    read = f"made.{value}" if inspect.isroutine(static) else f"lambda: made.{value}"
+    is_method = inspect.isroutine(inspect.getattr_static(type(made), value, None))
+    if _starts_anew(seen, names, observed, (begun, fed, value), package):
+        called = f"(made.{fed}(*args, **kwargs), made.{value}{'()' if is_method else ''})[1]"
+        return [
+            (replace(seen, construction=f"lambda *args, **kwargs: (lambda made: {called})({seen.construction})"), fed)
+        ]
+    read = f"made.{value}" if is_method else f"lambda: made.{value}"
     reset = f", reset=made.{begun}" if begun else ""
     setup = (begun,) if begun else ()
     described = f"ec.Metric(update=made.{fed}, compute={read}{reset})"
     return [(replace(seen, setup=setup, described=described), fed)]
+
+
+def _starts_anew(
+    seen: Observed, names: dict[str, Any], observed: Object, methods: tuple[str, str, str], package: str
+) -> bool:
+    """Return whether a second call of the method that is fed is refused, or forgets the first one, as a `fit` does."""
+    begun, fed, value = methods
+    given = [_given(call.arguments, package) for call in observed.calls if call.method == fed]
+    first, other = given[0], next((each for each in given[1:] if repr(each) != repr(given[0])), given[0])
+    values = []
+    with isolated_process():
+        for batches in ([first], [other], [first, other]):
+            made = eval(seen.construction, names)
+            try:
+                for method, batch in ([(begun, {})] if begun else []) + [(fed, batch) for batch in batches]:
+                    _repeated(made, method, batch)
+                values.append(_repeated(made, value, {}))
+            except Exception:
+                return len(batches) > 1
+    same = [difference(values[2], each, Tolerance(atol=1e-6)) is None for each in values[:2]]
+    return same == [False, True]
 
 
 def _repeated(made: Any, method: str, given: dict[str, Any]) -> Any:

@@ -82,6 +82,8 @@ def entries(value: Any) -> list[Entry]:
         return []
     if kind == "tensor" and hasattr(value, "__tensor_flatten__"):
         return []  # the attributes of a wrapper subclass are its values and its own caches
+    if kind == "object" and hasattr(type(value), "__array__"):
+        return _contents(value)
     if kind == "fields":
         return [Entry("attribute", name, held) for name, held in zip(value._fields, value, strict=True)]
     how = "member" if kind == "set" else "item"
@@ -89,6 +91,14 @@ def entries(value: Any) -> list[Entry]:
     if kind == "user container":
         attributes = [entry._replace(how="store") if entry.key == "data" else entry for entry in attributes]
     return [*(Entry(how, key, held) for key, held in _items(value, kind)), *attributes]
+
+
+def _contents(value: Any) -> list[Entry]:
+    """Return the values of a table and of its axes as texts: its attributes are also caches that reading fills."""
+    import numpy
+
+    parts = [("values", value), *((f"axes[{i}]", axis) for i, axis in enumerate(getattr(value, "axes", ())))]
+    return [Entry("attribute", name, repr(numpy.asarray(part).tolist())) for name, part in parts]
 
 
 def _items(value: Any, kind: str) -> Iterable[tuple[Any, Any]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy
 import pytest
 import torch
@@ -63,3 +65,18 @@ def test_parts_that_are_options_must_be_the_same() -> None:
     collected.update({"a": [3], "k": 4})
     with pytest.raises(ValueError, match=r"argument 1\['k'\] differs between batches"):
         collected.compute()
+
+
+def test_tables_stay_tables_and_options_are_compared_by_value() -> None:
+    pandas = pytest.importorskip("pandas")
+    collected = Collected(lambda table, option: (table.score.median(), option))
+    for numbers in ([1.0, 2.0], [6.0]):
+        collected.update(pandas.DataFrame({"score": numbers}), Option(numpy.arange(3)))
+    value, option = collected.compute()
+    assert value == 2.0
+    assert option.levels.tolist() == [0, 1, 2]
+
+
+@dataclasses.dataclass
+class Option:
+    levels: numpy.ndarray

@@ -116,6 +116,23 @@ SOURCE = """
             return sum(self.values) / len(self.values)
 
 
+    class Fit:
+        once = False
+
+        def fit(self, inp):
+            if self.once and hasattr(self, "mean"):
+                raise RuntimeError("it is fitted")
+            self.mean = float(inp.mean())
+            return self
+
+        def spread(self):
+            return 2 * self.mean
+
+
+    class FitOnce(Fit):
+        once = True
+
+
     class Odd:
         def __init__(self, hue):
             self.hue, self.n = hue, 0
@@ -196,6 +213,11 @@ def use(code: Any) -> None:
     pile.push(torch.tensor([1.0, 2.0]), torch.tensor([1.5, 2.0]))
     pile.push(torch.tensor([4.0]), torch.tensor([1.0]))
     assert pile.value == 1.625
+    for fit in (code.Fit(), code.FitOnce()):
+        fit.fit(torch.tensor([1.0, 2.0, 4.0]))
+        fit.spread()
+        if not fit.once:
+            fit.fit(torch.tensor([3.0, 2.5])).spread()
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame({"score": [0.5, 1.0, 3.0], "group": ["a", "b", "a"]})
     for function in (code.table_gap, code.table_gap_of_the_first):
@@ -255,6 +277,16 @@ def test_a_kind_is_found_by_trial(code: Any, name: str, kind: str, described: st
         ("Rates", "metric", "lambda *args, **kwargs: Rates(*args, **kwargs).gap(threshold=0.5)"),
         ("Tally", "metric", "lambda *args, **kwargs: Tally(*args, **kwargs).share()"),
         ("rate", "scorer", "rate"),
+        (
+            "Fit",
+            "metric",
+            "lambda *args, **kwargs: (lambda made: (made.fit(*args, **kwargs), made.spread())[1])(Fit())",
+        ),
+        (
+            "FitOnce",
+            "metric",
+            "lambda *args, **kwargs: (lambda made: (made.fit(*args, **kwargs), made.spread())[1])(FitOnce())",
+        ),
         ("trend", "scorer", "trend"),
     ],
 )

@@ -397,3 +397,18 @@ class TestCopyLimit:
     def test_a_limit_that_is_none(self, limit: Any) -> None:
         with pytest.raises(ValueError, match=r"copy_limit=.*; expected a number of bytes, 0 or more"):
             unchanged({}, copy_limit=limit)
+
+    def test_a_table_is_compared_by_its_values_and_not_by_its_caches(self) -> None:
+        pandas = pytest.importorskip("pandas")
+
+        def made() -> dict[str, Any]:
+            return {"table": pandas.DataFrame({"score": [0.5, 1.0], "name": ["a", "b"]})}
+
+        def read(batch: dict[str, Any]) -> None:
+            assert batch["table"].groupby("name").score.mean().sum() == 1.5
+
+        assert changes(made(), read) == []
+        (line,) = changes(made(), lambda batch: batch["table"].__setitem__("score", [0.5, 2.0]))
+        assert line.startswith("batch['table'].values: ")
+        (line,) = changes(made(), lambda batch: setattr(batch["table"], "columns", ["score", "id"]))
+        assert line.startswith("batch['table'].axes[1]: ")

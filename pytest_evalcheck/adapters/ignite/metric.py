@@ -52,12 +52,15 @@ def _conventions(metric: Any, update: Callable[..., Any]) -> dict[str, Conventio
         finally:
             metric.detach(engine)
 
-    def kept(*args: Any) -> None:
-        outputs.append(args[0] if len(args) == 1 else args)
+    def kept(*args: Any, **kwargs: Any) -> None:
+        outputs.append(kwargs or (args[0] if len(args) == 1 else args))
+
+    def itself(*args: Any, **kwargs: Any) -> None:
+        called(update, **kwargs) if kwargs else called(metric.update, *_one_argument(args))
 
     ways = {"attached to an engine": Convention(_ATTACHED, update=kept, compute=attached)}
     if _is_default(metric, "output_transform", metric._output_transform):
-        ways["update itself"] = Convention(_UPDATE, update=lambda *args: called(metric.update, *_one_argument(args)))
+        ways["update itself"] = Convention(_UPDATE, update=itself)
         if metric.required_output_keys == _PAIR:
             ways["a mapping"] = Convention(
                 _FORMATS,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import copy
+import importlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from pytest_evalcheck.expectations.call_log import called
-from pytest_evalcheck.expectations.comparison import only_scalars
+from pytest_evalcheck.expectations.comparison import Tolerance, difference, only_scalars
 
 
 class Collected:
@@ -97,7 +98,7 @@ def _joined(name: str, pieces: Sequence[Any]) -> Any:
     if len(filled) == 1:
         return first
     if count_rows(first) is None:
-        if any(type(piece) is not type(first) or piece != first for piece in filled):
+        if any(type(piece) is not type(first) or difference(piece, first, Tolerance()) is not None for piece in filled):
             raise ValueError(f"{name} differs between batches: {first!r} and others; expected the same in every one")
         return first
     if isinstance(first, (list, tuple)):
@@ -106,6 +107,8 @@ def _joined(name: str, pieces: Sequence[Any]) -> Any:
         import torch
 
         return torch.cat(filled)
+    if type(first).__module__.partition(".")[0] == "pandas":
+        return importlib.import_module("pandas").concat(filled, ignore_index=True)
     import numpy
 
     return numpy.concatenate(filled)

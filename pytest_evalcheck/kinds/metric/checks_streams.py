@@ -344,6 +344,8 @@ def the_value_equals_the_reference(metric: MetricSubject, case: Stream) -> None:
 
 def _require_entries_that_move(metric: MetricSubject, right: Any, wrong: Any) -> None:
     """Fail where an entry of a value is the same for all samples that were tried."""
+    if metric.inputs.observed:  # rows that nobody wrote may all be of one kind
+        return
     constant = constant_entries(metric, [right, wrong])
     names = ", ".join(f"{name} = {number}" for name, number in constant.items())
     expect(right).holds(

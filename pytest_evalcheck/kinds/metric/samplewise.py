@@ -50,7 +50,8 @@ def _per_sample(value: Any, count: int) -> bool:
 
 
 def _listed(column: Any) -> list[Any]:
-    found: list[Any] = column if isinstance(column, list) else plain(column).tolist()
+    held = column if isinstance(column, list) else plain(column)
+    found: list[Any] = held.tolist() if hasattr(held, "tolist") else [*column]  # an array of objects stays what it is
     return [each.tolist() if hasattr(each, "tolist") else each for each in found]
 
 

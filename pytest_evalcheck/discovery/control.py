@@ -39,15 +39,18 @@ _MANY = 32
 """Number of samples that show whether their order counts."""
 
 
-def try_strategy(inputs: Inputs, make: Callable[[], Any]) -> tuple[str, Inputs]:
-    """Return a reason if the metric does not accept a strategy, else ''; and the strategy with the samples it needs."""
+def try_strategy(inputs: Inputs, make: Callable[[], Any], *, by_trial: bool = False) -> tuple[str, Inputs]:
+    """Return a reason if the metric does not accept a strategy, else ''; and the strategy with the samples it needs.
+
+    What accumulates ``by_trial`` alone may be a filter or an agent, for which the order of samples counts.
+    """
     try:
         enough = inputs.strategy.min_samples
     except Exception as error:
         return f"{inputs}: {first_line(error)}", inputs
     for least in _LEAST:
         corrected = inputs if least <= enough else inputs.replace(min_samples=least)
-        refusal, more_may_help = _refusal(corrected.strategy, make)
+        refusal, more_may_help = _refusal(corrected.strategy, make, by_trial)
         if not refusal:
             return "", corrected
         if not more_may_help:
@@ -71,7 +74,7 @@ def is_flat(inputs: Inputs) -> bool:
     return all(isinstance(part, (int, float)) for row in rows for part in (row if isinstance(row, tuple) else (row,)))
 
 
-def _refusal(inputs: SampleStrategy, make: Callable[[], Any]) -> tuple[str, bool]:
+def _refusal(inputs: SampleStrategy, make: Callable[[], Any], by_trial: bool) -> tuple[str, bool]:
     """Return a reason if the control fails, else ''; and whether more samples may help."""
     subject = _subject(inputs, make)
     try:
@@ -93,7 +96,7 @@ def _refusal(inputs: SampleStrategy, make: Callable[[], Any]) -> tuple[str, bool
                 _randomness(subject, rows)
                 or _indifference(subject)
                 or _refuses_small_batches(subject, rows)
-                or _order_dependence(subject, inputs.fixed(max(_MANY, inputs.min_samples)))
+                or _order_dependence(subject, inputs.fixed(max(_MANY, inputs.min_samples)), by_trial)
                 or _reads_only_nonzero(subject, rows, inputs.fixed(max(_MANY, inputs.min_samples)))
                 or _selects_rows(values[0], subject.arguments(rows))
             )
@@ -118,14 +121,14 @@ def _randomness(subject: MetricSubject, rows: Sequence[Any]) -> str:
     return f"{_RANDOM}, {describe_value(first)} and then {describe_value(second)} for the same samples; seed it"
 
 
-def _order_dependence(subject: MetricSubject, rows: Sequence[Any]) -> str:
+def _order_dependence(subject: MetricSubject, rows: Sequence[Any], by_trial: bool) -> str:
     """Return a reason if the order of rows changes the value: the function takes the batch for one sample.
 
     Rows that share no number are enough to see that. A value that depends on the order of ties is a fault; where there
     are no other rows, they do not say whether it is one or a series. Of few rows too few are left where an option
     leaves rows out.
     """
-    if subject.build().function is None:
+    if subject.build().function is None and not by_trial:
         return ""  # an object with a state is given one batch after another
     # The first ones alone may be special: each word of a sentence beside itself.
     sets = [_without_ties(some) for some in (rows, rows[::-1], random.Random(0).sample(rows, len(rows)))]

@@ -153,9 +153,9 @@ def _by_trial(seen: Observed, observed: Object, package: str) -> list[tuple[Obse
                 return []
             for call in observed.calls:
                 given = _given(call.arguments, package)
-                before = _state(made)
+                before = state_of(made)
                 result = _repeated(made, call.method, given)
-                kept = _state(made) == before
+                kept = state_of(made) == before
                 if given and not fed and _is_value(result) and kept:
                     functions[call.method] = None
                 elif given and call.method not in functions:
@@ -209,7 +209,8 @@ def _repeated(made: Any, method: str, given: dict[str, Any]) -> Any:
     return getattr(made, method)(*positional, **{name: value for name, value in given.items() if not name.isdigit()})
 
 
-def _state(made: Any) -> str:
+def state_of(made: Any) -> str:
+    """Return the attributes of an object as text."""
     return repr(encoded(dict(getattr(made, "__dict__", {}))))
 
 

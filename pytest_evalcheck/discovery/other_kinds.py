@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest_evalcheck
 from pytest_evalcheck.discovery.inputs import EC, ES, Inputs
-from pytest_evalcheck.discovery.learned import construction_of, how_called, is_model, own_name
+from pytest_evalcheck.discovery.learned import construction_of, how_called, is_model, own_name, state_of
 from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.expectations.comparison import Tolerance, attributes, difference, plain
 from pytest_evalcheck.kinds.common.process_state import isolated_process, same_random_numbers
@@ -230,7 +230,14 @@ def _is_loop(make: Callable[[], Any], inputs: Any) -> bool:
 def _is_scorer(make: Callable[[], Any], inputs: Any) -> bool:
     """Return whether documents have scores or answers, the same twice, that are not all the same."""
     rows = inputs.fixed(2 * _ROWS)
-    first, second = ([*make()[0].score(*inputs.collate(rows))] for _ in range(2))
+    scored = []
+    for _ in range(2):
+        record, made = make()
+        before = state_of(made)
+        scored.append([*record.score(*inputs.collate(rows))])
+        if state_of(made) != before:
+            return False  # a filter, or a series
+    first, second = scored
     for leaves in ([*_leaves(each)] for each in first):
         # A response alone is measured by numbers, and changed by anything else.
         if not (any(map(_is_score_or_text, leaves)) if len(rows[0]) > 1 else all(map(_is_score, leaves))):

@@ -354,7 +354,7 @@ def _inputs(
     for source, origin in _sources(code, way, used, examples, record):
         if one_by_one and not _are_single_values(source.collated, fed):
             continue
-        refusal, corrected = try_strategy(source, way.make)
+        refusal, corrected = try_strategy(source, way.make, by_trial=bool(way.described))
         if DEPENDS_ON_ORDER in refusal or not refusal:
             flat = is_flat(source)
             # Single numbers are a series to it: other ones, of which their order does not show it, are as well.
@@ -367,6 +367,8 @@ def _inputs(
         why = why or refusal
         by_run = bool(way.inputs) and ORIGIN not in origin
         decided = decided or decision(refusal, observed=by_run or _OF_EXAMPLE in origin)
+        if way.inputs and DEPENDS_ON_ORDER in refusal:
+            break  # rows without changes may only not show it
     none = f"none of {tried} strategies is accepted: {why}" if tried else "no strategy fits its arguments"
     return None, none, decided
 

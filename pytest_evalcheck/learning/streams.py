@@ -132,9 +132,15 @@ class Stream:
         if any(each.is_seeded for each in self.columns):
             seeds = (st.integers(0, _SEEDS - 1) if each.is_seeded else st.none() for each in self.columns)
             sample = st.builds(_with_seeds, sample, st.tuples(*seeds))
-        alike = changes and len(self.columns) > 1 and (0, 1) not in self.groups and _are_alike(*self.columns[:2])
+        annotated = self.tests == (ORIGIN,)  # nobody has said which argument is the prediction
+        alike = (
+            changes
+            and not annotated
+            and len(self.columns) > 1
+            and (0, 1) not in self.groups
+            and _are_alike(*self.columns[:2])
+        )
         contrast = self._contrast(rows) if alike else ()
-        annotated = self.tests == (ORIGIN,)
         alike = bool(contrast)  # where all targets are equal, no prediction is wrong
         return SampleStrategy(
             name=f"values of the types of {self.name}" if annotated else f"rows that tests give to {self.name}",

@@ -80,3 +80,11 @@ def test_tables_stay_tables_and_options_are_compared_by_value() -> None:
 @dataclasses.dataclass
 class Option:
     levels: numpy.ndarray
+
+
+def test_batches_of_other_shapes_are_refused_with_their_shapes() -> None:
+    collected = Collected(lambda values: values)
+    collected.update(torch.zeros(2, 3))
+    collected.update(torch.zeros(2, 4))
+    with pytest.raises(ValueError, match=r"argument 1 has the shapes \(2, 3\), \(2, 4\) in different batches"):
+        collected.compute()

@@ -44,6 +44,15 @@ SOURCE = """
         return next((1 / place for place, each in enumerate(found, 1) if each in wanted), 0.0)
 
 
+    class Rank:
+        def score_query(self, found: list[str], wanted: list[str]) -> float:
+            return next((1 / place for place, each in enumerate(found, 1) if each in wanted), 0.0)
+
+
+    def score_of_frame(found: list[float], wanted: list[float]) -> bool:
+        return bool({*found} & {*wanted})
+
+
     class Side(enum.Enum):
         LEFT = "left"
         RIGHT = "right"
@@ -123,7 +132,17 @@ def _proposed(module: Any, name: str) -> Proposed:
 
 def test_annotations_of_values_and_numbers_make_candidates(module: Any) -> None:
     names = [each.name for each in find(Request.parse("typed_scores")).candidates]
-    wanted = ["coverage", "judged_rate", "reciprocal_rank", "brier", "pairs_error", "Overlap", "clamp"]
+    wanted = [
+        "coverage",
+        "judged_rate",
+        "reciprocal_rank",
+        "brier",
+        "pairs_error",
+        "Overlap",
+        "clamp",
+        "Rank",
+        "score_of_frame",
+    ]
     assert sorted(names) == sorted([*wanted, "delete_scores", "write_scores"])
 
 
@@ -134,6 +153,7 @@ def test_annotations_of_values_and_numbers_make_candidates(module: Any) -> None:
         ("judged_rate", "metric", "judged_rate"),
         ("reciprocal_rank", "scorer", "reciprocal_rank"),
         ("brier", "metric", "brier"),
+        ("Rank", "scorer", "Rank()"),
         ("pairs_error", "metric", "pairs_error"),
         ("Overlap", "scorer", "Overlap(scale="),
     ],

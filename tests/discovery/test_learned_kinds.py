@@ -144,6 +144,26 @@ SOURCE = """
             return self.n
 
 
+    class Smoothed:
+        def __init__(self):
+            self.last = 0.0
+
+        def update(self, said, weight):
+            self.last = 0.5 * self.last + len(said) * weight
+            return self.last
+
+
+    class Agent:
+        def __init__(self):
+            self.seen = []
+
+        def observe(self, values):
+            self.seen += values.tolist()
+
+        def next(self):
+            return self.seen[-1] - self.seen[0]
+
+
     class Rates:
         def __init__(self, good, bad):
             self.good, self.bad = good, bad
@@ -224,6 +244,12 @@ def use(code: Any) -> None:
         function(table, pandas.Series([1.0, 1.5, 2.0], name="expected"))
     for function in (code.trend, code.coin, code.one):
         function(torch.tensor([0.5, 1.0, 3.0, 0.25]), torch.tensor([1.0, 1.5, 2.0, 4.0]))
+    agent = code.Agent()
+    agent.observe(torch.tensor([0.5, 1.0, 0.25, 3.0]))
+    agent.next()
+    smoothed = code.Smoothed()
+    for said in ("a", "a b", "c d e"):
+        smoothed.update(said, len(said) / 2)
     for start in (0.0, 0.5):
         rates = code.Rates(torch.tensor([0.75, 0.5, 1.0]) - start, torch.tensor([0.25, 0.75, start]))
         rates.names()
@@ -299,6 +325,7 @@ def test_what_is_made_of_data_or_was_called_once_is_tried(code: Any, name: str, 
     ("name", "why"),
     [
         ("entry", "its argument client has a builtins.object, which a corpus cannot keep"),
+        ("Smoothed", "no repetition of its calls that were watched gives a value of its own"),
         ("colour", "no call of it that was watched returned a number or a text"),
     ],
 )
@@ -354,6 +381,7 @@ def test_what_is_written_runs(code: Any, pytester: pytest.Pytester) -> None:
 @pytest.mark.parametrize(
     ("name", "why"),
     [
+        ("Agent", "its value depends on the order of rows"),
         ("coin", "it is random"),
         ("one", "right and wrong predictions have the same value, 1.0"),
     ],

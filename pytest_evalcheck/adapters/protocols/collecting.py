@@ -103,6 +103,9 @@ def _joined(name: str, pieces: Sequence[Any]) -> Any:
         return first
     if isinstance(first, (list, tuple)):
         return type(first)(value for piece in filled for value in piece)
+    if len({tuple(getattr(piece, "shape", ()))[1:] for piece in filled}) > 1:
+        shapes = ", ".join(str(tuple(piece.shape)) for piece in filled[:3])
+        raise ValueError(f"{name} has the shapes {shapes} in different batches, which cannot be joined")
     if hasattr(first, "clone"):
         import torch
 

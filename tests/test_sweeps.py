@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from pytest_evalcheck.discovery.inputs import ES
+
 pytest.importorskip("torchmetrics")
 BENCHMARKS = str(Path(__file__).parent.parent / "benchmarks")
 sys.path.insert(0, BENCHMARKS)
@@ -24,7 +26,7 @@ finally:  # a module there has the name of one of the tests
 from torchmetrics.wrappers import LambdaInputTransformer  # noqa: E402
 
 HOME = ("from torchmetrics.classification import BinaryAccuracy, BinaryROC, BinaryPrecisionRecallCurve",)
-ACCURACY = Member("BinaryAccuracy()", HOME, "es.binary()")
+ACCURACY = Member("BinaryAccuracy()", HOME, ES.binary())
 
 
 class KeepsWhatItWraps(LambdaInputTransformer):
@@ -62,7 +64,7 @@ def test_what_a_metric_breaks_alone_is_not_tried_in_a_wrapper(monkeypatch: pytes
 
 def test_what_is_known_of_the_class_of_a_metric_is_not_tried_in_a_wrapper() -> None:
     home = ("from torchmetrics.segmentation import GeneralizedDiceScore",)
-    dice = Member("GeneralizedDiceScore(num_classes=3)", home, "es.segmentation(classes=3)")
+    dice = Member("GeneralizedDiceScore(num_classes=3)", home, ES.segmentation(classes=3))
     left = sweeps._left([{}], [dice]).split(",")
     assert not {"EC201", "EC208", "EC217"} & {*left}
     assert {"EC204", "EC209"} <= {*left}
@@ -71,15 +73,15 @@ def test_what_is_known_of_the_class_of_a_metric_is_not_tried_in_a_wrapper() -> N
 
 def test_a_running_metric_of_averaged_states_is_told_by_them() -> None:
     home = ("from torchmetrics.image import PeakSignalNoiseRatio",)
-    averaged = Member("PeakSignalNoiseRatio(data_range=1.0)", home, "es.image_pairs()")
+    averaged = Member("PeakSignalNoiseRatio(data_range=1.0)", home, ES.image_pairs())
     assert sweeps._running_excuse(averaged) == sweeps.OF_MEANS
     assert sweeps._running_excuse(ACCURACY) == ""
 
 
 def test_what_a_metric_refuses_its_wrapper_refuses_too(monkeypatch: pytest.MonkeyPatch) -> None:
     home = ("from torchmetrics.clustering import DunnIndex",)
-    points = (
-        "es.rows([[0.0, 0.0], [0.5, 0.0], [1.0, 0.0]], [0, 0, 1], dtypes=('float32', 'int64')).replace(min_samples=3)"
+    points = ES.rows([[0.0, 0.0], [0.5, 0.0], [1.0, 0.0]], [0, 0, 1], dtypes=("float32", "int64")).replace(
+        min_samples=3
     )
     monkeypatch.setattr(sweeps, "CODES", "EC217")
     sweep = sweeps.sweep_wrappers([Member("DunnIndex(p=2)", home, points)], lambda name: name.startswith("MinMax"))
@@ -88,9 +90,7 @@ def test_what_a_metric_refuses_its_wrapper_refuses_too(monkeypatch: pytest.Monke
 
 
 def test_pairs_have_states_that_look_alike() -> None:
-    roc, curve = (
-        Member(f"Binary{name}(thresholds=5)", HOME, "es.binary()") for name in ("ROC", "PrecisionRecallCurve")
-    )
+    roc, curve = (Member(f"Binary{name}(thresholds=5)", HOME, ES.binary()) for name in ("ROC", "PrecisionRecallCurve"))
     ((_, members, _),) = sweep_families.pairs([ACCURACY, roc, curve], bool)
     assert members == (roc, curve)
 
@@ -103,21 +103,21 @@ def test_options_get_values_that_bite() -> None:
 
 def test_an_option_takes_the_place_of_the_one_that_was_given() -> None:
     home = ("from torchmetrics.classification import JaccardIndex", "from torchmetrics.regression import *")
-    distance = Member("MinkowskiDistance(3)", home, "es.regression()")
+    distance = Member("MinkowskiDistance(3)", home, ES.regression())
     assert sweep_options._with_option(distance, "p", 1).construction == "MinkowskiDistance(1)"
-    masks = Member("JaccardIndex(task='multiclass', num_classes=3)", home, "es.segmentation(classes=3, size=(4, 4))")
+    masks = Member("JaccardIndex(task='multiclass', num_classes=3)", home, ES.segmentation(classes=3, size=(4, 4)))
     changed = replace(masks, construction="BinaryAccuracy()", imports=HOME)
     assert sweep_options._with_option(changed, "ignore_index", 0).source == (
-        "es.segmentation(classes=3, size=(4, 4), ignore_index=0)"
+        ES.segmentation(classes=3, size=(4, 4), ignore_index=0)
     )
 
 
 def test_an_option_that_ends_in_an_error_by_accident_is_tried_and_one_that_is_refused_is_not() -> None:
     home = ("from torchmetrics.classification import MulticlassAccuracy, MulticlassRecallAtFixedPrecision",)
-    labels = Member("MulticlassAccuracy(num_classes=4)", home, 'es.multiclass(classes=4, of="labels")')
+    labels = Member("MulticlassAccuracy(num_classes=4)", home, ES.multiclass(classes=4, of="labels"))
     assert sweep_options.fails(sweep_options._with_option(labels, "top_k", 2))
     assert not sweep_options.fails(labels)
-    recall = Member("MulticlassRecallAtFixedPrecision(num_classes=5, min_precision=0.5)", home, "es.binary()")
+    recall = Member("MulticlassRecallAtFixedPrecision(num_classes=5, min_precision=0.5)", home, ES.binary())
     assert not sweep_options.fails(recall)  # it refuses such scores
     assert "MulticlassAccuracy(num_classes=4, top_k=2)" in dict(configured([labels], bool))
 
@@ -159,7 +159,7 @@ def test_the_value_of_a_window_of_updates_is_not_compared_with_that_of_one_updat
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     home = ("from torchmetrics.aggregation import RunningSum",)
-    member = Member("RunningSum(window=2)", home, "es.values()", by_design=frozenset({"EC201"}))
+    member = Member("RunningSum(window=2)", home, ES.values(), by_design=frozenset({"EC201"}))
     monkeypatch.setattr(sweeps, "CODES", "EC201,EC217")
     sweep = sweeps.sweep_wrappers([member], lambda name: name.startswith("MinMaxMetric"))
     assert sweep.targets == 2

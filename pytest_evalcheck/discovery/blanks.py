@@ -40,38 +40,37 @@ def with_blanks(candidate: Candidate, why: str = "") -> str:
 def _kind_and_inputs(thing: Any, construction: str) -> tuple[str, str, tuple[str, list[str]]]:
     """Return the kind, the body of the factory, and the inputs with what is blank in them."""
     if not inspect.isclass(thing):
-        names = [each.name for each in _required(thing)]
+        names = _names(thing)
         loader = next((name for name in names if name in _LOADERS), "")
-        if loader:
-            given = ", ".join(
-                f"{name}=data.loader(batch_size)" if name == loader else f"{name}={BLANK}" for name in names
-            )
-            others = [f"{name} of the call" for name in names if name != loader]
-            call = f"evaluate=lambda data, batch_size=2: {construction}({given})"
-            return "loop", f"return ec.Loop({call})", _rows(["each part of a sample"], others)
-        return "metric", f"return {construction}", _rows(names or ["each argument"], [])
+        if not loader:
+            return "metric", f"return {construction}", _rows(names, [])
+        given = ", ".join(f"{name}={'data.loader(batch_size)' if name == loader else BLANK}" for name in names)
+        others = [f"{name} of the call" for name in names if name != loader]
+        call = f"evaluate=lambda data, batch_size=2: {construction}({given})"
+        return "loop", f"return ec.Loop({call})", _rows(["each part of a sample"], others)
     if hasattr(thing, "named_modules") and not callable(getattr(thing, "compute", None)):
-        names = [each.name for each in _required(getattr(thing, "forward", None))[1:]] or ["input"]
         body = f"model = {construction}\nreturn ec.Wrapper(forward=lambda batch: model(*batch), model=model)"
-        return "wrapper", body, _rows(names, [])
+        return "wrapper", body, _rows(_names(getattr(thing, "forward", None), 1) or ["input"], [])
     protocol = protocol_of(thing)
     feeds, values = _methods(thing)
     if protocol is not None:
-        names = [each.name for each in _required(getattr(thing, protocol.feed))[1:]]
-        return "metric", f"return {construction}", _rows(names or ["each argument"], [])
-    if len(feeds) == 1 and not values:
-        names = [each.name for each in _required(getattr(thing, feeds[0]))[1:]]
-        return "metric", f"return {construction}.{feeds[0]}", _rows(names, [])
-    feed = feeds[0] if len(feeds) == 1 else BLANK
-    value = values[0] if len(values) == 1 else BLANK
+        return "metric", f"return {construction}", _rows(_names(getattr(thing, protocol.feed), 1), [])
+    feed, value = (found[0] if len(found) == 1 else BLANK for found in (feeds, values))
+    names = _names(getattr(thing, feed, None), 1)
+    if feed != BLANK and not values:
+        return "metric", f"return {construction}.{feed}", _rows(names, [])
     blanks = [] if feed != BLANK else [f"the method that is fed, one of {', '.join(feeds) or 'none that is public'}"]
     blanks += [] if value != BLANK else [f"the method that gives the value, one of {', '.join(values) or 'none'}"]
-    names = [each.name for each in _required(getattr(thing, feed))[1:]] if feed != BLANK else ["each argument"]
     body = f"made = {construction}\nreturn ec.Metric(update=made.{feed}, compute=made.{value})"
     return "metric", body, _rows(names, blanks)
 
 
+def _names(function: Any, skipped: int = 0) -> list[str]:
+    return [each.name for each in _required(function)[skipped:]]
+
+
 def _rows(names: list[str], blanks: list[str]) -> tuple[str, list[str]]:
+    names = names or ["each argument"]
     columns = ", ".join([BLANK] * len(names))
     said = f"a list of two rows or more of {', '.join(names)}"
     dtypes = 'dtypes with one of "float32", "int64", "bool" or None (a list) for each of them'

@@ -6,8 +6,8 @@ A strategy is no claim: it is used only where the metric accepts it and right an
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -54,7 +54,10 @@ class Known:
         """The names of the first two parameters, options with their values, and whether there is one argument."""
         first, second = [*self.parameters[:2], "", ""][:2]
         pair = bool(second) and (is_numbered_pair(first, second) or role(second))
-        return [first, second, *(f"{name}={value}" for name, value in self.options.items())] + ["1"] * (not pair)
+        plain = {
+            name: value for name, value in self.options.items() if isinstance(value, (str, int, float, type(None)))
+        }
+        return [first, second, *(f"{name}={value}" for name, value in plain.items())] + ["1"] * (not pair)
 
     @property
     def only_scores(self) -> bool:
@@ -84,7 +87,7 @@ class Known:
             return [each for each in usual if each != "labels" or not self.only_scores]
         predicted = self.shown[0]
         if predicted.kind != "float":
-            return ["labels"]
+            return ["labels"] if "labels" in usual else [*usual]
         scores = (predicted.distribution and len(predicted.shape) == 2) or (predicted.low >= 0 and predicted.high <= 1)
         return ["probabilities" if scores else "logits"]
 
@@ -99,7 +102,7 @@ class Form:
     """Words of `Known.words`, which say more than a name."""
     shapes: str
     """Words of `Known.shapes`."""
-    strategies: Callable[[Known], Iterator[Inputs]]
+    strategies: Callable[[Known], Iterable[Inputs]]
     usual: int = 0
     """Its place where no word says anything; 0 for none."""
     scores: bool = True
@@ -138,8 +141,8 @@ def _binary(known: Known) -> Iterator[Inputs]:
 
 def _multiclass(known: Known) -> Iterator[Inputs]:
     classes = known.shown[0].shape[1] if known.shown and len(known.shown[0].shape) == 2 else known.classes
-    labels = ("labels",) if (known.options.get("top_k") or 1) == 1 else ()
-    for form in known.forms(*labels, "probabilities", "logits"):
+    usual = ["labels", "probabilities", "logits"][known.count("top_k", "k", usual=1) > 1 :]
+    for form in known.forms(*usual):
         yield ES.multiclass(classes=classes, of=form, **known.ignoring)
 
 
@@ -150,13 +153,10 @@ def _labels(known: Known) -> Iterator[Inputs]:
     yield from _binary(known)
 
 
-def _one_label(known: Known) -> Iterator[Inputs]:
-    yield from (*_binary(known), *_labels(known))  # it is compared with labels
-
-
 def _multilabel(known: Known) -> Iterator[Inputs]:
     if not known.shown or {0, 1} >= {known.shown[1].low, known.shown[1].high}:
-        labels = known.shown[0].shape[1] if known.shown else known.count("num_labels", "num_classes")
+        width = known.shown[0].shape[1] if known.shown else 0
+        labels = width if width > 1 else known.count("num_labels", "num_classes")
         for form in known.forms("probabilities", "logits", "labels"):
             yield ES.multilabel(labels=labels, of=form, **known.ignoring)
 
@@ -169,8 +169,8 @@ def _regression(known: Known) -> Iterator[Inputs]:
     elif known.shown and not outputs:
         first, second = known.shown
         unlike = first.shape != second.shape or (first.distribution and second.distribution)
-        several = len(first.shape) == 2
-        counts = [] if several and (unlike or first.shape[1] > _MOST_OUTPUTS) else [first.shape[1] if several else 0]
+        outputs = first.shape[1] if len(first.shape) > 1 else 0
+        counts = [] if outputs and (unlike or outputs > _MOST_OUTPUTS) else [outputs if "2" in known.shapes else 0]
     for count in counts:
         given = {"outputs": count} if count else {}
         yield ES.regression(**given)
@@ -185,8 +185,9 @@ def _segmentation(known: Known) -> Iterator[Inputs]:
         index = [] if known.only_scores else [ES.segmentation(classes=known.classes, **known.ignoring)]
         yield from found + index if "include_background" in known.options else index + found
         yield ES.masks(classes=known.classes, height=8, width=8)
-    elif len(known.shown[1].shape) == 3:
-        yield ES.segmentation(classes=known.classes, size=known.shown[1].shape[1:], **known.ignoring)
+    elif "3" in known.shapes:
+        yield ES.segmentation(classes=known.classes, size=known.shown[1].shape[1:3], **known.ignoring)
+        yield ES.masks(classes=known.classes, height=8, width=8)
     elif known.shown[0].shape == known.shown[1].shape and max(each.high for each in known.shown) == 1:
         _, classes, height, width = known.shown[1].shape
         if max(height, width) > _SMALL:  # whole classes are absent from small masks
@@ -207,7 +208,7 @@ def _texts(known: Known) -> Iterator[Inputs]:
 
 
 def _tokens(known: Known) -> Iterator[Inputs]:
-    (_, length, vocabulary), truth = known.shown[0].shape, known.shown[1].shape
+    (_, length, vocabulary, *_), truth = known.shown[0].shape, known.shown[1].shape
     if length == truth[1]:
         yield ES.tokens(vocab=max(vocabulary, 2), length=length, **known.ignoring)
 
@@ -224,10 +225,6 @@ def _retrieval(known: Known) -> Iterator[Inputs]:
         yield found if default else found.named(*names)
     if not known.shown:
         yield ES.rankings()
-
-
-def _rankings(_: Known) -> Iterator[Inputs]:
-    yield ES.rankings()
 
 
 def _images(known: Known) -> Iterator[Inputs]:
@@ -259,10 +256,6 @@ def _values(known: Known) -> Iterator[Inputs]:
         yield ES.arrays((2,), dtypes=("float32",), ranges=((-4.0, 4.0),))
 
 
-def _boxes(_: Known) -> Iterator[Inputs]:
-    yield ES.boxes()
-
-
 _TEXTS = r"bleu|rouge|wer\b|word|char|cer\b|edit|text|translation|ter\b|squad|meteor|perplexity|infolm|match"
 _TEXT_PARAMETERS = r"(^|_)(hypothes[ie]s|candidates?|sentences?|texts?|strings?|transcripts?)(_|$)"
 _IMAGES = r"image|psnr|ssim|structural|peak_?signal|spectral|ergas|uqi|pixel|spatial|total_?variation|fid(elity)?(_|$)"
@@ -277,13 +270,13 @@ _PLACES = r"(^|_)(index|indices|indexes|idx|edges?|graph|adj|ptr|offsets?|ranks)
 """Words of parameters that take places of samples in something else, which no row describes."""
 
 FORMS = (
-    Form("", _PLACES, "", lambda _: iter(()), alone=True),
-    Form("", r"^pos_label=", "", _one_label, alone=True),
+    Form("", _PLACES, "", lambda _: [], alone=True),
+    Form("", r"^pos_label=", "", lambda known: (*_binary(known), *_labels(known)), alone=True),
     Form("binary", r"^task=binary$", r"(float|int)1 label1", _binary),
     Form("multi_?label|coverage_error|label_?ranking|hamming", r"^num_labels=[1-9]|^task=multilabel$",
          r"(float|int)2 label2", _multilabel, 3),
-    Form(r"ranking|ndcg|dcg", "", "", _rankings),
-    Form(r"average_?precision$|detection|bounding|box", "", "", _boxes),
+    Form(r"ranking|ndcg|dcg", "", "", lambda _: [ES.rankings()]),
+    Form(r"average_?precision$|detection|bounding|box", "", "", lambda _: [ES.boxes()]),
     Form(r"multi_?class|cross_?entropy|categorical", r"^num_classes=[1-9]|^task=multiclass$",
          r"int1 label1|(float|int)2 label1", _multiclass),
     Form(_TEXTS, _TEXT_PARAMETERS, rf"texts (texts|lists)|lists lists|{_ONE_SAMPLE}", _texts, 4, scores=False),
@@ -304,7 +297,7 @@ FORMS = (
 
 
 def by_example(known: Known, arguments: Mapping[str, Any]) -> Iterator[Inputs]:
-    """Yield strategies of the form of the arguments of an observed call, then its rows themselves.
+    """Yield strategies of the form of the arguments of an observed call, its rows, and strategies of a dimension less.
 
     Args:
         known: the name and the options of the metric.
@@ -320,14 +313,18 @@ def by_example(known: Known, arguments: Mapping[str, Any]) -> Iterator[Inputs]:
     pair, labels = shown[:2], 0 if swapped else 1
     is_ranking = [form.strategies for form in FORMS if form.place(known) == 1][:1] == [_retrieval]
     shapes = _shapes(ordered) if shown else "none"
-    for guess in strategies(
-        Known(name=known.name, parameters=names, options=known.options, shown=ordered, shapes=shapes)
-    ):
-        guess = no_ties(guess) if is_ranking and [len(each.shape) for each in shown] == [1, 1] else guess
-        guess = guess.swapped() if swapped else guess
-        floats = [guess.as_float(labels)] if len(pair) == 2 and pair[labels].kind == "float" else []
-        yield from (_in_container(each, pair) for each in (guess, *floats))
+    known = replace(known, parameters=names, shown=ordered)
+
+    def fitting(shapes: str) -> Iterator[Inputs]:
+        for guess in strategies(replace(known, shapes=shapes)):
+            guess = no_ties(guess) if is_ranking and [len(each.shape) for each in shown] == [1, 1] else guess
+            guess = guess.swapped() if swapped else guess
+            floats = [guess.as_float(labels)] if len(pair) == 2 and pair[labels].kind == "float" else []
+            yield from (_in_container(each, pair) for each in (guess, *floats))
+
+    yield from fitting(shapes)
     yield from _rows(shown, ranked=is_ranking)
+    yield from fitting(re.sub(r"[2-9]", lambda size: str(int(size[0]) - 1), shapes))
 
 
 def by_words(known: Known, *, tensors: bool = True) -> Iterator[Inputs]:
@@ -345,7 +342,7 @@ def by_words(known: Known, *, tensors: bool = True) -> Iterator[Inputs]:
 def by_words_of_one_sample(known: Known) -> Iterator[Inputs]:
     """Yield strategies whose samples are images, signals, texts or vectors, for a function of one sample."""
     swapped = role(known.parameters[0]) == "targets" if known.parameters else False
-    for guess in strategies(Known(name=known.name, parameters=known.parameters, shapes=_ONE_SAMPLE)):
+    for guess in strategies(replace(known, shapes=_ONE_SAMPLE)):
         turned = guess.swapped() if swapped else guess
         yield turned.as_numpy() if turned.has_tensors else turned
 

@@ -351,9 +351,11 @@ def _inputs(
         return None, f"its parameter {fed[0].name} is one number by its annotation, and no batch", ""
     tried, why, decided, given = 0, "", "", way.given(code.parameters)
     a_series = False
+    known: set[Inputs] = set()
     for source, origin in _sources(code, way, used, examples, record):
-        if one_by_one and not _are_single_values(source.collated, fed):
+        if source in known or (one_by_one and not _are_single_values(source.collated, fed)):
             continue
+        known.add(source)
         refusal, corrected = try_strategy(source, way.make, by_trial=bool(way.described))
         if DEPENDS_ON_ORDER in refusal or not refusal:
             flat = is_flat(source)
@@ -407,44 +409,49 @@ def _sources(
         for source in forms.by_parameters(code.three, tensors=code.knows_tensors):
             yield source, f"inputs by its parameters ({', '.join(code.data)})"
         return
-    every_parameter = signature_of(record.update) if code.candidate.is_class else code.parameters
-    fed = _without_variable(every_parameter)
-    names = [each.name for each in fed]
+    parameters = signature_of(record.update) if code.candidate.is_class else code.parameters
+    fed = _without_variable(parameters)
     shown = [(call, _data(call, fed)) for call in (*way.calls[:3], *examples)]
-    every = [[Schema.of(value) for value in data.values()] for _, data in shown]
-    told = [[schema.container for schema in each] for each in every]
+    told = [{Schema.of(value).container for value in data.values()} for _, data in shown]
     tensors = any("tensor" in each for each in told) or code.knows_tensors
-    tuned = [
-        (_named(source, _names_given(data, every_parameter)), f"{_OF_EXAMPLE}: {_shown(call)}")
+    tuned = (
+        (_named(source, _names_given(data, parameters)), f"{_OF_EXAMPLE}: {_shown(call)}")
         for call, data in shown
         for guess in forms.by_example(forms.Known(name=code.candidate.name, options=way.options), data)
         for source in ([guess] if tensors else forms.in_arrays(guess))
-    ]
-    # Neither a number nor an object is a form.
-    shapes = [each for each, seen in zip(every, told, strict=True) if {*seen} - {"number"} and "objects" not in seen]
-    if not (shapes or code.candidate.is_class) and (told_by_types := plain_types(code.thing)):
-        shapes = [[Schema.of(value) for value in told_by_types]]
-    told_names = names or (list(_USUAL_NAMES[0]) if every_parameter else [])
-    known = forms.Known(name=code.candidate.name, parameters=told_names, options=way.given(code.parameters))
-    namings: Sequence[Sequence[str]] = [_names_given(dict.fromkeys(names[:2]), every_parameter) if names[1:] else ()]
-    if every_parameter and all(each.kind is each.VAR_KEYWORD for each in every_parameter):
+    )
+    given = way.given(code.parameters)
+    yield from itertools.islice(tuned, 1)
+    for each in used:
+        again = each.ignoring(given["ignore_index"]) if "ignore_index" in given else each
+        yield again, "inputs of another configuration of it"
+    yield from tuned
+    if is_by_sample(record.update):
+        counted = forms.by_annotations({each.name: each.annotation for each in fed})
+        yield from ((source, "inputs by its annotations") for source in counted)
+    if not any(each - {"number"} and "objects" not in each for each in told):  # neither of them is a form
+        yield from _by_words(code, parameters, given, tensors=tensors)
+
+
+def _by_words(
+    code: _Code, parameters: Sequence[Parameter], given: Mapping[str, Any], *, tensors: bool
+) -> Iterator[tuple[Inputs, str]]:
+    names = [each.name for each in _without_variable(parameters)]
+    told_names = names or (_USUAL_NAMES[0] if parameters else ())
+    known = forms.Known(name=code.candidate.name, parameters=told_names, options=given)
+    namings: Sequence[Sequence[str]] = [_names_given(dict.fromkeys(names[:2]), parameters) if names[1:] else ()]
+    if parameters and all(each.kind is each.VAR_KEYWORD for each in parameters):
         namings = _USUAL_NAMES
-    by_sample = {each.name: each.annotation for each in fed} if is_by_sample(record.update) else {}
-    counted = [(source, "inputs by its annotations") for source in forms.by_annotations(by_sample)]
-    words = (each for each in forms.by_words(known, tensors=tensors) if _fits(each, shapes, loosely=bool(way.label)))
-    fitting = [*itertools.islice(words, _MOST_BY_WORDS // len(namings))]
-    worded = [
-        (_named(source, naming), f"inputs by its name and its parameters ({', '.join(names[:3] or naming)})")
-        for naming in namings
-        for source in fitting
-    ]
-    ignored = known.options.get("ignore_index")
-    others = [each.ignoring(ignored) if "ignore_index" in known.options else each for each in used]
-    again = [(source, "inputs of another configuration of it") for source in others]
-    found: dict[Inputs, str] = {}
-    for source, origin in [*tuned[:1], *again, *tuned[1:], *counted, *worded]:
-        found.setdefault(source, origin)
-    yield from found.items()
+    told = [Schema.of(value).container for value in ([] if code.candidate.is_class else plain_types(code.thing))]
+    words = (
+        each
+        for each in forms.by_words(known, tensors=tensors)
+        if not told or told == [schema.container for schema in each.collated]
+    )
+    found = [*itertools.islice(words, _MOST_BY_WORDS // len(namings))]
+    for naming in namings:
+        origin = f"inputs by its name and its parameters ({', '.join(names[:3] or naming)})"
+        yield from ((_named(source, naming), origin) for source in found)
 
 
 def _is_of_torch(value: Any) -> bool:
@@ -452,20 +459,6 @@ def _is_of_torch(value: Any) -> bool:
     if isinstance(value, type):
         name = value.__module__
     return str(name).partition(".")[0] == "torch"
-
-
-def _fits(inputs: Inputs, shown: Sequence[Sequence[Schema]], *, loosely: bool) -> bool:
-    """Return whether a strategy collates arguments like those of an example: an option may add a dimension to them."""
-    if not shown:
-        return True
-    made = inputs.collated
-    if len(made) > 1 and all(each.kind == "float" for each in made):  # labels are no numbers to be measured
-        shown = [each for each in shown if any(schema.kind != "int" for schema in each)]
-    return any(
-        len(made) == len(each)
-        and all(one.has_form_of(other, loosely=loosely) for one, other in zip(made, each, strict=True))
-        for each in shown
-    )
 
 
 def _are_single_values(collated: Sequence[Schema], fed: Sequence[Parameter]) -> bool:

@@ -43,71 +43,39 @@ class Schema:
         """True for an array of numbers."""
         return bool(self.kind) and bool(self.shape)
 
-    @property
-    def labels(self) -> bool:
-        """True if it holds only 0 and 1, and no fractions."""
-        return self.numbers and {0, 1} >= {self.low, self.high} and self.kind != "float"
-
-    def has_form_of(self, other: Schema, *, loosely: bool = False) -> bool:
-        """Return whether container and dimensions are those of another one; distributions fit distributions."""
-        if self.fields or other.fields:
-            mine, others = dict(self.fields), dict(other.fields)
-            return mine.keys() == others.keys() and all(mine[n].has_form_of(others[n], loosely=loosely) for n in mine)
-        if not (self.numbers and other.numbers):
-            return self.container == other.container
-        deeper = len(self.shape) - len(other.shape)
-        same = deeper == 0 or (loosely and deeper == 1)
-        return same and self.container == other.container and self.distribution >= other.distribution
-
     @classmethod
     def of(cls, value: Any) -> Schema:
         """The schema of an argument."""
         if getattr(getattr(value, "dtype", None), "kind", "") in ("U", "O"):  # an array of texts
             value = value.tolist()
-        if isinstance(value, str):
-            return cls(container="texts", shape=(1,), values=[value])
-        if isinstance(value, (list, tuple)) and value and all(isinstance(each, str) for each in value):
-            return cls(container="texts", shape=(len(value),), values=list(value))
-        if isinstance(value, (list, tuple)) and value and all(_is_texts(each) for each in value):
-            widths = {len(each) for each in value}
-            width = widths.pop() if len(widths) == 1 else 0
-            return cls(container="text lists", shape=(len(value),), values=[list(v) for v in value], width=width)
+        value = [value] if isinstance(value, str) else value
+        rows = [*value] if isinstance(value, (list, tuple)) else []
+        if rows and all(isinstance(each, str) for each in rows):
+            return cls(container="texts", shape=(len(rows),), values=rows)
+        if rows and all(_is_texts(each) for each in rows):
+            width = len(rows[0]) if len({*map(len, rows)}) == 1 else 0
+            return cls(container="text lists", shape=(len(rows),), values=[[*each] for each in rows], width=width)
+        if rows and all(isinstance(each, Mapping) for each in rows):
+            plain = all(isinstance(number, (bool, int, float)) for each in rows for number in each.values())
+            return cls(container="mappings", shape=(len(rows),), values=rows) if plain else cls(container="objects")
         if isinstance(value, Mapping) and value and all(isinstance(name, str) for name in value):
             return cls(container="fields", fields=tuple((name, cls.of(each)) for name, each in value.items()))
-        if isinstance(value, (list, tuple)) and value and all(isinstance(each, Mapping) for each in value):
-            plain = all(isinstance(number, (bool, int, float)) for each in value for number in each.values())
-            return (
-                cls(container="mappings", shape=(len(value),), values=list(value))
-                if plain
-                else cls(container="objects")
-            )
         array = _as_array(value)
-        if array is None:
-            return cls(container="objects")
-        return cls._from_array(value, array)
+        return cls(container="objects") if array is None else cls._from_array(value, array)
 
     @classmethod
     def _from_array(cls, value: Any, array: Any) -> Schema:
-        kinds = {"f": "float", "i": "int", "u": "int", "b": "bool"}
-        kind: Any = kinds.get(array.dtype.kind, "")
-        if not kind:
-            return cls(container="objects")
-        container: Container = "list"
-        if hasattr(value, "detach"):
-            container = "tensor"
-        elif hasattr(value, "dtype"):
-            container = "array"
-        elif not array.shape:
-            container = "number"
+        kinds: dict[str, Any] = {"f": "float", "i": "int", "u": "int", "b": "bool"}
+        container: Container = "tensor" if hasattr(value, "detach") else "array" if hasattr(value, "dtype") else "list"
         numbers = array.astype(float)
-        sums = numbers.sum(axis=1) if array.ndim > 1 and array.size else None
+        sums = numbers.sum(axis=1) if array.ndim > 1 and array.size and array.dtype.kind == "f" else None
         return cls(
-            container=container,
-            kind=kind,
+            container="number" if container == "list" and not array.shape else container,
+            kind=kinds[array.dtype.kind],
             shape=tuple(array.shape),
             low=float(numbers.min()) if array.size else 0.0,
             high=float(numbers.max()) if array.size else 0.0,
-            distribution=sums is not None and bool(abs(sums - 1).max() < 0.02) and kind == "float",
+            distribution=sums is not None and bool(abs(sums - 1).max() < 0.02),
             values=_written(array) if array.size <= 400 else None,
         )
 

@@ -513,3 +513,12 @@ def test_inputs_of_another_configuration_have_the_ignored_label_of_this_one():
     assert "ignore_index=-100" in inputs[""]
     assert "ignore_index" not in inputs["ignore_index=None"]
     assert "ignore_index=-1)" in inputs["ignore_index=-1"]
+
+
+def test_words_decide_nothing_where_a_call_shows_a_form():
+    refusing = MEAN.replace(
+        "        error =", "        assert not preds.is_floating_point(), 'labels'\n        error ="
+    )
+    assert proposed(refusing.replace(">>> m.update", ">>> # m.update"), "MeanError").targets
+    got = proposed(refusing, "MeanError")
+    assert (got.targets, "update raised AssertionError: labels" in got.why) == ([], True)

@@ -91,6 +91,8 @@ def _instance(request: Request, place: int) -> Any:
 class Answering(LM):  # type: ignore[misc]
     """A model with given responses to each document, one for each of its requests, or an error that it raises."""
 
+    MULTIMODAL = True  # whatever a request holds beside its text
+
     def __init__(self, responses: Sequence[Any]) -> None:
         super().__init__()
         self._responses = responses

@@ -314,3 +314,24 @@ def test_made_choices_are_several_and_the_right_one_is_marked(tmp_path: Path) ->
     responses = [(-0.5, True), *[(-1000.0, False)] * 3]
     assert made.score(document, responses) == {"acc": 1.0}
     assert made.score(document, responses[::-1]) == {"acc": 0.0}
+
+
+def test_the_tokens_of_a_task_are_those_that_a_model_is_given() -> None:
+    """EC714 compares them with the tokens of the whole text, of which no likelihood is asked for."""
+    transformers = pytest.importorskip("transformers")
+    from lm_eval.models.huggingface import HFLM
+
+    from fixtures.targets._tokenizers import tokenizer
+    from pytest_evalcheck.adapters.lm_eval.task import with_model
+
+    tokens = tokenizer("bytes_that_begin")
+    sizes = {"vocab_size": len(tokens), "n_embd": 8, "n_layer": 1, "n_head": 1}
+    model = transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes))
+    lm = HFLM(pretrained=model, tokenizer=tokens, max_length=256, device="cpu")
+    made = with_model(task(CHOICES, "multiple_choice"), lm)
+    assert made.requests is not None
+    assert made.encode is not None
+    request = made.requests(made.documents)[0][0]
+    prompt, continuation = made.encode(request)
+    assert (tokens.decode(prompt[1:]), tokens.decode(continuation)) == ("Q: q0\nA:", " a")
+    assert made.encode(ec.Request(prompt="Q: q0\nA: a", continuation="")) == ([*prompt, *continuation], [])

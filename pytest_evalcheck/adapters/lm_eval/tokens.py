@@ -20,6 +20,8 @@ def encode(lm: Any) -> Callable[[Request], tuple[list[int], list[int]]]:
     """Return the function from a request to the token ids that the model is given: of the prompt, and behind it."""
 
     def encoded(request: Request) -> tuple[list[int], list[int]]:
+        if request.continuation == "":  # of an empty one no likelihood can be asked for
+            return list(lm.tok_encode(request.prompt)), []
         seen: dict[str, Any] = {}
 
         def called(inputs: Any, *_: Any, **__: Any) -> Any:

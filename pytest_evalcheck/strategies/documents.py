@@ -24,8 +24,8 @@ class Rewriting:
     """Another text of the same answer.
 
     Known are, by name: ``decimal`` (29.0), ``cents`` (29.00), ``thousands`` (29,000), ``no thousands``, ``dollars``,
-    ``lower case``, ``upper case``; ``spaces``, ``parentheses`` (of a letter), ``full stop``, ``bold``, ``boxed``,
-    ``sentence`` and ``comma`` (a sentence that goes on); ``explanation`` and ``thinking`` before the response.
+    ``lower case``, ``upper case``; ``parentheses`` (of a letter), ``bold``, ``boxed``, ``sentence`` and ``comma`` (a
+    sentence that goes on); of the whole response ``full stop`` and ``spaces``, ``explanation`` and ``thinking``.
     """
 
     rewrite: Callable[[str], str | None]
@@ -56,13 +56,13 @@ REWRITINGS: Mapping[str, Rewriting] = {
     "dollars": _number_rewriting(lambda text: f"-${text[1:]}" if text.startswith("-") else f"${text}"),
     "lower case": _case_rewriting(str.lower),
     "upper case": _case_rewriting(str.upper),
-    "spaces": Rewriting(lambda text: f" {text} "),
     "parentheses": Rewriting(lambda text: f"({text})" if _LETTER.fullmatch(text) else None),
-    "full stop": Rewriting(lambda text: f"{text}." if text[-1:].isalnum() else None),
     "bold": Rewriting(lambda text: f"**{text}**"),
     "boxed": Rewriting(lambda text: rf"\boxed{{{text}}}"),
     "sentence": Rewriting(lambda text: f"The answer is {text}" + ("" if text.endswith(".") else ".")),
     "comma": Rewriting(lambda text: f"The answer is {text}, in total, as asked." if _NUMBER.fullmatch(text) else None),
+    "full stop": Rewriting(lambda text: f"{text}." if text[-1:].isalnum() else None, "response"),
+    "spaces": Rewriting(lambda text: f" {text} ", "response"),
     "explanation": Rewriting(lambda text: f"The steps are as follows.\n\n{text}", "response"),
     "thinking": Rewriting(lambda text: f"<think>\nThis is easy.\n</think>\n\n{text}", "response"),
 }
@@ -96,8 +96,6 @@ def rewritten(
     if text is None or ({"sentence", "comma"} & {*names} and response(answer) != answer):
         return None
     text = response(text)
-    if text.endswith("..") and not answer.endswith("."):  # the form has its own full stop
-        return None
     for each in (each for each in chosen if each.of == "response"):
         text = each.rewrite(text) if text is not None else None
     return text

@@ -95,3 +95,40 @@ def test_a_name_that_leads_to_no_task(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     with pytest.raises(UsageError, match="the tasks of nothing_of_this_name cannot be imported"):
         registry.task("nothing_of_this_name/gsm8k")
+
+
+def test_a_target_that_no_scorer_reads_is_no_answer() -> None:
+    from inspect_ai.scorer import Score, Target, accuracy, match, scorer
+    from inspect_ai.solver import TaskState
+
+    @scorer(metrics=[accuracy()])
+    def polite() -> Any:
+        async def score(state: TaskState, target: Target) -> Score:
+            del target
+            return Score(value="please" in state.output.completion)
+
+        return score
+
+    for scorers, golds in ((polite(), []), ([polite(), match()], ["Paris"])):
+        made = task(scorers, "Paris", "Rome")
+        assert made.gold is not None
+        assert made.gold(made.documents[0]) == golds
+
+
+def test_a_solver_that_needs_a_running_sample_is_not_tried() -> None:
+    from inspect_ai.scorer import match
+    from inspect_ai.solver import solver
+    from inspect_ai.util import checkpointer
+
+    @solver
+    def saves() -> Any:
+        async def solve(state: Any, generate: Any) -> Any:
+            async with checkpointer():
+                return await generate(state)
+
+        return solve
+
+    made = task(match(), "Paris", solver=saves())
+    assert made.requests is not None
+    with pytest.raises(NotApplicable, match=r"checkpointer\(\)"):
+        made.requests(made.documents)

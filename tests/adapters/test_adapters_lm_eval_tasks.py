@@ -281,3 +281,57 @@ def test_a_module_of_a_task_that_ends_the_process_is_said(tmp_path: Path) -> Non
     path.write_text("task: own\ntest_split: test\ndoc_to_text: !function needs.text\ndoc_to_target: answer\n")
     with pytest.raises(UsageError, match=r"own\.yaml cannot be read: SystemExit: a program is missing"):
         registry.task(str(path))
+
+
+@pytest.mark.parametrize("needs", ["MULTIMODAL", "UNSAFE_CODE"])
+def test_a_run_of_a_task_that_asks_for_more_than_texts_is_counted(needs: str) -> None:
+    own = task(**WORKED)
+    setattr(own, needs, True)
+    made = recorded(own)
+    assert made.tally is not None
+    assert made.tally(made.documents[:1], [["#### 18"]]).value["exact_match,strict"] == 1
+
+
+def test_made_choices_are_several_and_the_right_one_is_marked(tmp_path: Path) -> None:
+    """A field that gives the choices holds no text, of which each letter would be one, and the marks name one."""
+    (tmp_path / "marks.py").write_text(
+        "import numpy as np\n\n\ndef results(doc, pairs):\n"
+        "    probabilities = np.exp([pair[0] for pair in pairs])\n"
+        "    right = np.array(doc['marks']) == 1\n"
+        "    return {'acc': float((probabilities / probabilities.sum())[right].sum())}\n",
+        encoding="utf-8",
+    )
+    path = tmp_path / "own.yaml"
+    lines = ["task: own", "dataset_path: nobody/nothing", "test_split: test", "output_type: multiple_choice"]
+    lines += ["doc_to_text: '{{text}}'", "doc_to_target: 0", "doc_to_choice: options"]
+    path.write_text("\n".join([*lines, "process_results: !function marks.results", "metric_list: [{metric: acc}]"]))
+    made = recorded(registry.task(str(path)))
+    assert made.choices is not None
+    assert made.score is not None
+    document = made.documents[0]
+    assert document["marks"] == [1, 0, 0, 0]
+    assert len({*made.choices(document)}) == 4
+    responses = [(-0.5, True), *[(-1000.0, False)] * 3]
+    assert made.score(document, responses) == {"acc": 1.0}
+    assert made.score(document, responses[::-1]) == {"acc": 0.0}
+
+
+def test_the_tokens_of_a_task_are_those_that_a_model_is_given() -> None:
+    """EC714 compares them with the tokens of the whole text, of which no likelihood is asked for."""
+    transformers = pytest.importorskip("transformers")
+    from lm_eval.models.huggingface import HFLM
+
+    from fixtures.targets._tokenizers import tokenizer
+    from pytest_evalcheck.adapters.lm_eval.task import with_model
+
+    tokens = tokenizer("bytes_that_begin")
+    sizes = {"vocab_size": len(tokens), "n_embd": 8, "n_layer": 1, "n_head": 1}
+    model = transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes))
+    lm = HFLM(pretrained=model, tokenizer=tokens, max_length=256, device="cpu")
+    made = with_model(task(CHOICES, "multiple_choice"), lm)
+    assert made.requests is not None
+    assert made.encode is not None
+    request = made.requests(made.documents)[0][0]
+    prompt, continuation = made.encode(request)
+    assert (tokens.decode(prompt[1:]), tokens.decode(continuation)) == ("Q: q0\nA:", " a")
+    assert made.encode(ec.Request(prompt="Q: q0\nA: a", continuation="")) == ([*prompt, *continuation], [])

@@ -52,6 +52,12 @@ def test_a_form_with_a_full_stop_of_its_own_gets_no_other_one() -> None:
     assert rewritten("Ada", ["full stop"], response="It is {}.".format) is None
     assert rewritten("Ada", ["bold"], response="It is {}.".format) == "It is **Ada**."
     assert rewritten("Ada", ["full stop"], response="It is {}".format) == "It is Ada."
+    assert rewritten("B", ["full stop"], response="{} is it".format) == "B is it."
+
+
+def test_spaces_stand_around_a_response_and_not_within_it() -> None:
+    assert rewritten("Ada", ["spaces"]) == " Ada "
+    assert rewritten("Ada", ["spaces"], response="It is {}.".format) == " It is Ada. "
 
 
 def test_a_scorer_that_fails_is_shown_the_smallest_rewriting() -> None:

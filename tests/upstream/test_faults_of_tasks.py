@@ -94,6 +94,29 @@ def test_answers_without_a_number_in_agieval() -> None:
     assert cell.outcome == "known", f"{cell.outcome} {cell.reason} {cell.signature}"
 
 
+@pytest.mark.parametrize("code", ["EC701", "EC704", "EC715"])
+def test_the_best_choice_of_mutual(code: str) -> None:
+    utils = pytest.importorskip("lm_eval.tasks.mutual.utils", reason="lm_eval is not installed")
+    metric = {"metric": "r@1", "aggregation": "mean", "higher_is_better": True}
+    config: dict[str, Any] = {"output_type": "multiple_choice", "doc_to_choice": "{{options}}"}
+    config["process_docs"] = lambda rows: rows.map(
+        lambda _: {"options": ["alpha", "beta", "gamma", "delta"], "place": 0}
+    )
+    config |= {"doc_to_target": "place", "metric_list": [metric], "num_fewshot": 0}
+    config["process_results"] = lambda row, pairs: utils.process_results({"answers": "ABCD"[row["place"]]}, pairs)
+    cell = shown(lambda: few_shot_task("rows", test_split="rows", **config), code, "lm-eval-mutual-of-pairs")
+    assert cell.outcome == "known", f"{cell.outcome} {cell.reason} {cell.signature}"
+
+
+def test_another_text_in_cb() -> None:
+    utils = pytest.importorskip("lm_eval.tasks.super_glue.cb.t5_utils", reason="lm_eval is not installed")
+    metric = {"metric": utils.mean_3class_f1, "aggregation": utils.agg_mean_3class_f1, "higher_is_better": True}
+    labels = ["entailment", "contradiction", "neutral"]
+    config = {"doc_to_choice": labels, "doc_to_target": 0, "metric_list": [metric], "num_fewshot": 0}
+    cell = shown(lambda: few_shot_task("rows", test_split="rows", **config), "EC705", "lm-eval-cb-other-texts")
+    assert cell.outcome == "known", f"{cell.outcome} {cell.reason} {cell.signature}"
+
+
 def test_the_template_of_xlsum_has_no_field() -> None:
     tasks = pytest.importorskip("lm_eval.tasks", reason="lm_eval is not installed")
     from lm_eval.tasks._yaml_loader import load_yaml

@@ -221,6 +221,7 @@ FORMS: dict[str, Callable[[int], Any]] = {
     "list of numbers": lambda number: [f"{18 + 11 * number}"],
     "real": lambda number: 0.5 + number,
     "mapping": lambda number: {"text": _name(number)},
+    "marks of choices": lambda _: [1, *[0] * (_LENGTH - 1)],
     _TEXT: lambda number: f"This is text {number}.",
 }
 """By name: the answer of a document, by the number of this document."""
@@ -230,6 +231,7 @@ _OTHERS: dict[str, Callable[[str, int], Any]] = {
     "texts": lambda name, number: _texts(name, number),
     "gap": lambda name, number: f"This is _ for {name} {_name(number)}.",
     "digits": lambda _, number: str(number + 2),
+    "marks": lambda _, number: FORMS["marks of choices"](number),
     "choices": lambda name, number: {"text": _texts(name, number), "label": [*"ABCD"]},
     "list text": lambda name, number: repr(_texts(name, number)),
     "json": lambda name, number: json.dumps({"text": f"{name} {_name(number)}"}),

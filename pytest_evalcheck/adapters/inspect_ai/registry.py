@@ -16,18 +16,7 @@ from pytest_evalcheck.errors import UsageError, nearest
 REGISTRY = "inspect_evals"
 """The package whose tasks are asked for by name; ``package/name`` is a task of another one."""
 
-_ANSWERS = (
-    "answer",
-    "target",
-    "label",
-    "answerKey",
-    "gold",
-    "correct_answer",
-    "correct",
-    "solution",
-    "answers",
-    "output",
-)
+_GOLD = ("answer", "target", "label", "answerKey", "gold", "correct_answer", "correct", "solution", "answers", "output")
 _READERS = ("hf_dataset", "json_dataset", "csv_dataset")
 _COUNT = 40
 """Number of made records: tasks show up to ten of them as examples."""
@@ -96,7 +85,7 @@ def task(name: str, documents: Sequence[Mapping[str, Any]] | None = None, **opti
         made(
             shape,
             accepts,
-            [each for each in _ANSWERS if each in shape],
+            [each for each in _GOLD if each in shape],
             _COUNT,
             ("worked", "number", "letter", "place"),
         )

@@ -24,8 +24,8 @@ CLASSES = ("inspect_ai._eval.task.task.Task",)
 
 MODEL = "mockllm/model"
 _MOST_DOCUMENTS = 200
-_ELSEWHERE = ("get_model", "sandbox", "sandbox_with", "subprocess")
-"""Functions of inspect_ai by which a solver or a scorer asks another model, or runs something outside."""
+_ELSEWHERE = ("get_model", "sandbox", "sandbox_with", "subprocess", "checkpointer")
+"""Functions of inspect_ai by which a solver or a scorer asks another model, or needs what only a run has."""
 
 
 def record(task: Any) -> Task:
@@ -52,6 +52,7 @@ class Run:
     def __init__(self, task: Any) -> None:
         self._task = task
         self._form: str | None = None
+        self._reads_target = False
 
     @cached_property
     def documents(self) -> Sequence[Any]:
@@ -84,6 +85,19 @@ class Run:
         return list(sample.choices or [])
 
     def gold(self, sample: Any) -> list[str]:
+        """Return the right answers; none where no scorer reads the targets, which then say what a model should do."""
+        return self._answers(sample) if self._has_answers else []
+
+    @cached_property
+    def _has_answers(self) -> bool:
+        try:
+            sample = next(each for each in self.documents if each.target)
+            marks = self.marks(sample, [self.response(sample, self._answers(sample)[0])])
+        except Exception:  # what a task does with a right answer is judged by checks
+            return True
+        return self._reads_target or not marks
+
+    def _answers(self, sample: Any) -> list[str]:
         """Return the right answers; for choices one, the letters of all that are right."""
         targets = [sample.target] if isinstance(sample.target, str) else list(sample.target)
         if not sample.choices:
@@ -101,7 +115,7 @@ class Run:
         moved = {letters[place]: letters[new] for new, place in enumerate(order)}
         changed = copy.deepcopy(sample)
         changed.choices = [sample.choices[place] for place in order]
-        (right,) = self.gold(sample)
+        (right,) = self._answers(sample)
         changed.target = [moved[letter] for letter in right.split(", ")]
         return changed
 
@@ -109,7 +123,7 @@ class Run:
         """Return the text by which a model gives an answer: a form that the scorers accept from the right one."""
         text = _letters(sample)[answer] if isinstance(answer, int) else str(answer)
         if self._form is None:
-            right, *_ = self.gold(sample)
+            right, *_ = self._answers(sample)
             forms = ("ANSWER: {}",) if sample.choices else (*self._forms_of_patterns(right), *FORMS)
             self._form = best_form(forms, lambda form: self.marks(sample, [filled(form, right)]))
         return filled(self._form, text)
@@ -124,7 +138,7 @@ class Run:
     def _exact(self) -> tuple[str, ...]:
         found: list[str] = []
         for sample in [each for each in self.documents[:3] if each.target][:2]:
-            answer = self.response(sample, self.gold(sample)[0])
+            answer = self.response(sample, self._answers(sample)[0])
             found += exact_marks([answer], lambda text, sample=sample: self.marks(sample, [text]))  # type: ignore[misc]
         return tuple(dict.fromkeys(found))
 
@@ -158,12 +172,18 @@ class Run:
         from inspect_ai._util.registry import registry_log_name
         from inspect_ai.scorer import Target
 
+        class Noted(Target):  # type: ignore[misc]
+            def __getattribute__(noted, name: str) -> Any:  # noqa: N805
+                self._reads_target |= name == "target"
+                return super().__getattribute__(name)
+
         state = self._solved(sample, responses)[1]
+        state._target = target = Noted(sample.target)
         found: dict[str, Any] = {}
         for scorer in self._task.scorer or []:
             name = registry_log_name(scorer)
             name = name if name not in found else f"{name} {len(found)}"
-            found[name] = _here(lambda scorer=scorer: scorer(copy.deepcopy(state), Target(sample.target)))  # type: ignore[misc]
+            found[name] = _here(lambda scorer=scorer: scorer(copy.deepcopy(state), target))  # type: ignore[misc]
         return found
 
     def _solved(self, sample: Any, responses: Sequence[Any]) -> tuple[list[Request], Any]:
@@ -213,7 +233,7 @@ class Run:
         from inspect_ai.model import ModelOutput, ModelUsage, get_model
 
         answers = {
-            _words(own): list(given) if isinstance(given, (list, tuple)) else given
+            (own[0].text if own else ""): list(given) if isinstance(given, (list, tuple)) else given
             for own, given in zip(self.requests(samples), responses, strict=True)
         }
 
@@ -227,7 +247,8 @@ class Run:
             return output
 
         task = copy.copy(self._task)
-        task.dataset = MemoryDataset([_numbered(sample, place) for place, sample in enumerate(samples)])
+        numbered = (sample.model_copy(update={"id": place}, deep=True) for place, sample in enumerate(samples, 1))
+        task.dataset = MemoryDataset([*numbered])
         with tempfile.TemporaryDirectory() as folder:
             (log,) = evaluate(
                 task,
@@ -249,16 +270,6 @@ class Run:
 
 def _letters(sample: Any) -> list[str]:
     return [chr(ord("A") + place) for place in range(len(sample.choices))]
-
-
-def _numbered(sample: Any, place: int) -> Any:
-    changed = copy.deepcopy(sample)
-    changed.id = place + 1
-    return changed
-
-
-def _words(requests: Sequence[Request]) -> str:
-    return requests[0].text if requests else ""
 
 
 def _here(work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:

@@ -20,6 +20,7 @@ from pytest_evalcheck.adapters.common.made_documents import (
 )
 from pytest_evalcheck.adapters.common.network import offline, quiet
 from pytest_evalcheck.errors import UsageError, nearest
+from pytest_evalcheck.kinds.task.subject import RIGHT, WRONG
 
 REGISTRY = "lm_eval.tasks"
 """The module whose tasks are asked for by name."""
@@ -250,30 +251,24 @@ def _require_usable(task: Any, every: bool) -> None:
     if not run.documents:
         raise ValueError("process_docs leaves no document")
     for document in [*run.documents, *run.pool] if run.has_gold else ():
-        golds = run.gold(document)
-        if run.chooses:
-            _require_choices(golds, len(run.choices(document)))
-    for document in run.documents[:2]:
+        golds, choices = _listed(run.gold(document)), run.choices(document) if run.chooses else []
+        usable = all(isinstance(gold, int) and 0 <= gold < len(choices) > 1 for gold in golds)
+        if run.chooses and (not usable or len({*choices}) < len(choices)):  # of a text each letter is a choice
+            raise ValueError(f"the answers {golds} are not some of the different choices {choices}")
+    for document in run.documents[: None if run.chooses else 2]:
         (requests,) = run.requests([document])
-        if not run.has_gold:
-            continue
-        golds = run.gold(document)
+        golds = _listed(run.gold(document)) if run.has_gold else []
+        responses: list[Any] = []
         if run.chooses:
-            run.marks(document, [(-float(place != golds), place == golds) for place in range(len(requests))])
-        if not run.chooses and golds in ([], [""], None):
+            responses = [RIGHT if place in golds else WRONG for place in range(len(requests))]
+        elif run.has_gold and golds in ([], [""], [None]):
             raise ValueError("there is no answer")
-        if task.OUTPUT_TYPE == "generate_until":
-            marks = run.marks(document, [run.response(document, golds[0])])
-            if marks and not (all if every else any)(mark == 1 for mark in marks.values()):
-                raise NotAccepted(f"the answer {golds[0]!r} gets {marks}")
+        elif task.OUTPUT_TYPE == "generate_until":
+            responses = [run.response(document, golds[0])]
+        marks = run.marks(document, responses) if responses else {}
+        if marks and (every or not run.chooses) and not (all if every else any)(mark == 1 for mark in marks.values()):
+            raise NotAccepted(f"the answers {golds} get {marks}")
 
 
-def _require_choices(golds: Any, count: int) -> None:
-    """Look whether the right answers of a document, or of an example, are some of its choices.
-
-    Raises:
-        ValueError: where they are not.
-    """
-    for gold in golds if isinstance(golds, list) else [golds]:
-        if not (isinstance(gold, int) and 0 <= gold < count > 1):
-            raise ValueError(f"the answer {gold!r} is none of the choices")
+def _listed(golds: Any) -> list[Any]:
+    return golds if isinstance(golds, list) else [golds]

@@ -340,7 +340,7 @@ class Run:
 
         task = self.with_documents(documents)
         with redirect_stderr(StringIO()):
-            output = evaluated(Answering(list(responses)), task)
+            output = evaluated(Answering(list(responses)), task, confirm_run_unsafe_code=True)  # it runs already
         (name,) = output["results"]
         counted = output["n-samples"][name]["effective"]
         results = output["results"][name]

@@ -20,6 +20,8 @@ def encode(lm: Any) -> Callable[[Request], tuple[list[int], list[int]]]:
     """Return the function from a request to the token ids that the model is given: of the prompt, and behind it."""
 
     def encoded(request: Request) -> tuple[list[int], list[int]]:
+        if request.continuation == "":  # of an empty one no likelihood can be asked for
+            return list(lm.tok_encode(request.prompt)), []
         seen: dict[str, Any] = {}
 
         def called(inputs: Any, *_: Any, **__: Any) -> Any:
@@ -90,6 +92,8 @@ def _instance(request: Request, place: int) -> Any:
 
 class Answering(LM):  # type: ignore[misc]
     """A model with given responses to each document, one for each of its requests, or an error that it raises."""
+
+    MULTIMODAL = True  # whatever a request holds beside its text
 
     def __init__(self, responses: Sequence[Any]) -> None:
         super().__init__()

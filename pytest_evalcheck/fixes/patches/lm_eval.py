@@ -38,17 +38,8 @@ LIBRARY = Library(
     patches=(
         Patch(
             mends=("lm-eval-median-is-the-upper-one",),
-            says="the median of an even number of values is the mean of the two in the middle",
-            edits={
-                "lm_eval.api.metrics:median": (
-                    body(
-                        """\
-ordered = sorted(arr)
-half = len(ordered) // 2
-return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2"""
-                    ),
-                )
-            },
+            says="the median of an even number of values is exact",
+            edits={"lm_eval.api.metrics:median": (body("import statistics\n\nreturn statistics.median(arr)"),)},
             test="""
                 from lm_eval.api.metrics import median
 
@@ -425,6 +416,16 @@ return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]
 
                 assert is_equiv(r"\pi", r"\pi") and is_equiv("It is 4", "4")
                 assert not is_equiv("I do not know.", r"\pi") and not is_equiv("", r"\pi")
+            """,
+        ),
+        Patch(
+            mends=("lm-eval-mutual-of-pairs",),
+            says="MuTual compares log-likelihoods",
+            edits={"lm_eval.tasks.mutual.utils:process_results": (begin("results = [pair[0] for pair in results]"),)},
+            test="""
+                from lm_eval.tasks.mutual.utils import process_results
+
+                assert process_results({"answers": "A"}, [(-1.0, False), (-9.0, False), (-9.0, False)])["r@1"]
             """,
         ),
         Patch(

@@ -6,6 +6,7 @@ import importlib.util
 import inspect
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -84,8 +85,8 @@ class Watcher:
         self._codes: dict[int, tuple[CodeType, str]] = {}
         """By id: the code, and the path of its public name in its module; empty where it is not watched."""
         self._open: dict[int, tuple[FrameType, Call]] = {}
-        self._objects: dict[int, tuple[Any, Object]] = {}
-        self._others: dict[int, tuple[Any, Object]] = {}
+        self._objects: dict[int, tuple[Callable[[], Any], Object]] = {}
+        self._others: dict[int, tuple[Callable[[], Any], Object]] = {}
         """Objects whose calls are not kept, since there are enough of their class: they may be arguments of others."""
         self._busy = threading.local()
         self.ended = 0
@@ -245,7 +246,7 @@ class Watcher:
         )
         known = self._objects.get(id(owner))
         if name == "__init__":
-            if known is not None and known[0] is owner:
+            if known is not None and known[0]() is owner:
                 return  # that of a base class
             made = self._kept(frame, skip=1)
             found = Object(made, self._current())
@@ -253,9 +254,9 @@ class Watcher:
             if alike or len(seen.objects) >= 4 * MOST_OBJECTS:
                 if len(self._others) >= _MOST_OTHERS:
                     self._others.pop(next(iter(self._others)))
-                self._others[id(owner)] = (owner, found)
+                self._others[id(owner)] = (_reference(owner), found)
                 return
-        elif known is not None and known[0] is owner:
+        elif known is not None and known[0]() is owner:
             found = known[1]
         else:
             if len(seen.objects) >= MOST_OBJECTS:
@@ -263,8 +264,8 @@ class Watcher:
             fields = fields_of(owner)  # its constructor was generated, and has no code of the package
             given = {key: noted(each, key) for key, each in fields.items()} if fields else None
             found = Object(given, self._current())
-        if known is None or known[0] is not owner:
-            self._objects[id(owner)] = (owner, found)
+        if known is None or known[0]() is not owner:
+            self._objects[id(owner)] = (_reference(owner), found)
             seen.objects.append(found)
         if name == "__init__" or len(found.calls) >= MOST_CALLS or self._is_inside(frame, owner):
             return
@@ -281,7 +282,7 @@ class Watcher:
         for name, value in arguments_of(frame, skip).items():
             found[name] = {"secret": name} if self._is_excluded(name) else noted(value, name=name)
             known = self._objects.get(id(value)) or self._others.get(id(value))
-            if known is not None and known[0] is value and known[1].made is not None and "opaque" in found[name]:
+            if known is not None and known[0]() is value and known[1].made is not None and "opaque" in found[name]:
                 cls = type(value)
                 found[name] = {"made": f"{cls.__module__}:{cls.__qualname__}", "arguments": known[1].made}
         return found
@@ -298,6 +299,14 @@ class Watcher:
                 return bool(code.co_argcount) and back.f_locals.get(code.co_varnames[0]) is owner
             back = back.f_back
         return False
+
+
+def _reference(owner: Any) -> Callable[[], Any]:
+    """Return a function that returns an object while it lives: a test may see that it is freed."""
+    try:
+        return weakref.ref(owner)
+    except TypeError:  # of a class with slots
+        return lambda: owner
 
 
 def _free_tool() -> int | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import textwrap
 import threading
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -272,6 +274,16 @@ def test_an_object_beyond_the_limit_is_made_again_and_has_no_calls(watched: Any)
     assert len(watcher.seen["watched_project:Mean"].objects) == MOST_OBJECTS
     [(_, call)] = watcher.seen["watched_project:share"].calls
     assert call.arguments["total"] == {"made": "watched_project:Mean", "arguments": {"size": 4}}
+
+
+def test_an_object_is_freed_as_without_the_watch(watched: Any) -> None:
+    with _watcher().watch():
+        mean = watched.Mean(4)
+        mean.update([1.0])
+        there = weakref.ref(mean)
+        del mean
+        gc.collect()
+        assert there() is None
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="single code objects are watched from Python 3.12 on")

@@ -67,7 +67,7 @@ def observed(thing: Any, entry: Seen | None, methods: Sequence[str]) -> list[Obs
 def _values_of_data(entry: Seen, package: str, home: str) -> Iterator[Observed]:
     """Yield the methods that give numbers of the data of the constructor: each is a function of that data."""
     asked: dict[str, tuple[str, ...]] = {}
-    for call in (call for each in entry.objects for call in each.calls if has_number(call.returned)):
+    for call in (call for each in entry.objects for call in each.calls if _is_measure(call.returned)):
         try:
             given, imports = construction_of("", call.arguments, package)
         except UsageError:
@@ -221,6 +221,16 @@ def _is_value(result: Any) -> bool:
     if isinstance(result, (list, tuple)):
         return any(map(_is_value, result))
     return isinstance(result, (int, float)) or (hasattr(result, "dtype") and hasattr(result, "shape"))
+
+
+def _is_measure(value: Any) -> bool:
+    """Return whether a value as JSON is of numbers alone: what has texts, too, is mostly the data itself."""
+    if isinstance(value, dict) and not {"array", "float"} & {*value}:
+        inside = [each for key, each in value.items() if key not in ("length", "characters")]
+        return bool(inside) and all(map(_is_measure, inside))
+    if isinstance(value, list):
+        return bool(value) and all(map(_is_measure, value))
+    return isinstance(value, (bool, int, float, dict))
 
 
 def has_number(value: Any) -> bool:

@@ -12,7 +12,7 @@ import pytest_evalcheck
 from pytest_evalcheck.discovery.inputs import EC, ES, Inputs
 from pytest_evalcheck.discovery.learned import construction_of, how_called, is_model, own_name, state_of
 from pytest_evalcheck.errors import UsageError
-from pytest_evalcheck.expectations.comparison import Tolerance, attributes, difference, plain
+from pytest_evalcheck.expectations.comparison import EXACT, Tolerance, attributes, difference, plain
 from pytest_evalcheck.kinds.common.process_state import isolated_process, same_random_numbers
 from pytest_evalcheck.kinds.loop.record import LoopData
 from pytest_evalcheck.learning.streams import batches_of, calls_of, streams_of
@@ -243,7 +243,7 @@ def _is_scorer(make: Callable[[], Any], inputs: Any) -> bool:
         if not (any(map(_is_score_or_text, leaves)) if len(rows[0]) > 1 else all(map(_is_score, leaves))):
             return False
     differ = any(difference(first[0], other, Tolerance()) is not None for other in first[1:])
-    return differ and difference(first, second, Tolerance()) is None
+    return differ and difference(first, second, EXACT) is None  # a time differs in its last digits
 
 
 def _leaves(value: Any, depth: int = 4) -> Iterator[Any]:

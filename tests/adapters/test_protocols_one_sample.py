@@ -122,3 +122,11 @@ def test_a_metric_that_refuses_batches_is_misdescribed_and_the_remedy_is_told() 
     cell = ec.run(metric_of_samples, select="EC201", effort="quick").cells[0]
     assert cell.failure is not None
     assert "`ec.Metric.of(metric, one_sample=True)`" in cell.failure.detail
+
+
+def test_a_batch_that_is_rejected_leaves_no_value() -> None:
+    record = ec.Metric.of(lambda value: 1 / value, one_sample=True)
+    record.update([1, 2])
+    with pytest.raises(ZeroDivisionError):
+        record.update([4, 0])
+    assert record.compute() == [1.0, 0.5]

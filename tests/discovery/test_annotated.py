@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -121,6 +122,9 @@ SOURCE = """
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     (tmp_path / "typed_scores.py").write_text(textwrap.dedent(SOURCE))
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv(
+        "PYTHONPATH", os.pathsep.join([str(tmp_path), *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
+    )
     yield importlib.import_module("typed_scores")
     del sys.modules["typed_scores"]
 
@@ -184,6 +188,6 @@ def test_what_has_no_known_type_or_number_has_no_calls(module: Any, name: str) -
 def test_what_is_written_runs_and_finds_the_bug(module: Any, pytester: pytest.Pytester) -> None:
     targets = [_proposed(module, name).targets[0] for name in ("brier", "judged_rate", "Overlap")]
     pytester.makepyfile(evalcheck_typed=write("Targets.", targets, {}, []))
-    ran = pytester.runpytest("--evalcheck", "--evalcheck-effort=quick", "-rA", "-p", "no:cacheprovider")
+    ran = pytester.runpytest_subprocess("--evalcheck", "--evalcheck-effort=quick", "-rA", "-p", "no:cacheprovider")
     red = {line.split("::")[1] for line in ran.outlines if line.startswith("FAILED")}
     assert red == {"judged_rate_target"}

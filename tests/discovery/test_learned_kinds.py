@@ -171,6 +171,9 @@ SOURCE = """
         def names(self):
             return ["good", "bad"]
 
+        def to_dict(self):
+            return {"good": self.good.tolist(), "name": "rates"}
+
         def gap(self, threshold):
             return float((self.good >= threshold).float().mean() - (self.bad >= threshold).float().mean())
 
@@ -253,6 +256,7 @@ def use(code: Any) -> None:
     for start in (0.0, 0.5):
         rates = code.Rates(torch.tensor([0.75, 0.5, 1.0]) - start, torch.tensor([0.25, 0.75, start]))
         rates.names()
+        rates.to_dict()
         rates.gap(0.5)
     code.counted([0.5], 1)
     code.counted([0.5, 1.0], 2)

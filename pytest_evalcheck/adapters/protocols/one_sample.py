@@ -35,9 +35,16 @@ def by_sample(feed: Callable[..., Any]) -> Callable[..., None]:
         counts = {count for value in (*args, *kwargs.values()) if (count := count_rows(value)) is not None}
         if len(counts) > 1:
             raise ValueError(f"arguments of {' and '.join(map(str, sorted(counts)))} samples")
-        for index in range(counts.pop() if counts else 1):
-            named = {name: _sample(value, index) for name, value in kwargs.items()}
-            called(feed, *(_sample(value, index) for value in args), **named)
+        listed = getattr(feed, "__self__", None)
+        before = listed.count if isinstance(listed, Listed) else 0
+        try:
+            for index in range(counts.pop() if counts else 1):
+                named = {name: _sample(value, index) for name, value in kwargs.items()}
+                called(feed, *(_sample(value, index) for value in args), **named)
+        except BaseException:
+            if isinstance(listed, Listed):  # a batch that is rejected leaves nothing
+                listed.forget(before)
+            raise
 
     update.of_one_sample = True  # type: ignore[attr-defined]
     return update
@@ -58,6 +65,15 @@ class Listed:
     def update(self, *args: Any, **kwargs: Any) -> None:
         """Call the function for one sample."""
         self._values.append(called(self._function, *args, **kwargs))
+
+    @property
+    def count(self) -> int:
+        """Number of values."""
+        return len(self._values)
+
+    def forget(self, count: int) -> None:
+        """Keep so many values, the first ones."""
+        del self._values[count:]
 
     def compute(self) -> list[Any]:
         """The values so far; those of its own that a caller writes into stay as they are."""

@@ -17,6 +17,7 @@ of a metric in its own name or in the last part of the name of its module. The r
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import enum
 import importlib
@@ -28,6 +29,7 @@ import os
 import re
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
@@ -254,11 +256,15 @@ def reached(mode: str, package: str) -> dict[str, Any]:
     return result
 
 
-def in_a_fork(task: Any, seconds: float) -> Any:
-    """Return the result of a task in a forked process, or why there is none."""
+def in_a_fork(task: Any, seconds: float, busy: float = BUSY) -> Any:
+    """Return the result of a task in a forked process, or why there is none.
+
+    It has so many seconds of CPU time, and ``busy`` times as many of the clock; processes that it starts end with it.
+    """
     ours, theirs = multiprocessing.Pipe()
 
     def run() -> None:
+        os.setsid()
         spent = math.ceil(seconds + time.process_time())
         resource.setrlimit(resource.RLIMIT_CPU, (spent, spent + 5))
         try:
@@ -270,10 +276,13 @@ def in_a_fork(task: Any, seconds: float) -> Any:
     process.start()
     theirs.close()
     try:
-        return ours.recv() if ours.poll(BUSY * seconds) else "it took too long"
+        return ours.recv() if ours.poll(busy * seconds) else "it took too long"
     except EOFError:
-        return "it ended its process"
+        process.join()
+        return "the limit of CPU time" if process.exitcode == -signal.SIGXCPU else "it ended its process"
     finally:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid or 0, signal.SIGKILL)
         process.kill()
         process.join()
 

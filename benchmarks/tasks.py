@@ -1,12 +1,19 @@
 """Every task, scorer, metric and reducer of lm-evaluation-harness, inspect_ai and lighteval, without data or a network.
 
-    python benchmarks/tasks.py [lm_eval] [inspect_ai] [inspect_evals] [lighteval] [--only TEXT] [--minutes 30]
-                               [--part 1/4] [--seed 1] [--out tasks.jsonl] [--smoke]
+    python benchmarks/tasks.py [lm_eval] [inspect_ai] [inspect_evals] [lighteval] ["lm_eval bytes chat"] [--only TEXT]
+                               [--minutes 30] [--part 1/4] [--seed 1] [--most 50] [--seconds 60] [--out tasks.jsonl]
+                               [--smoke]
 
 Tasks of lm_eval are grouped by what they do (templates, filters, metrics and files of functions); the first of each
 group that can be made is checked. Printed are how many tasks and groups were reached and why the others were not,
 checks by outcome, red ones by cause, the share of tasks whose scorer rejects a rewriting of its own right answer, and
-CPU seconds a task. What ``--out`` has already is not tried again. Not in CI.
+CPU seconds a task. Each group has a process of its own, with a limit of CPU time. What ``--out`` has already is not
+tried again. ``lm_eval bytes chat`` are the checks of tokens of tasks of lm_eval, with a tokenizer of that family and,
+by ``chat``, its chat template. Not in CI.
+
+``tasks_judged.tsv`` has a verdict on each red check of each group, by its cause: ``number`` is a fault of the task or
+of its library, ``design`` declared or arguable, ``ours`` a false alarm. It keeps the first outcome; ``now`` says of
+ours what became of it. ``python benchmarks/tasks.py --table benchmarks/tasks_judged.tsv`` prints the shares.
 """
 
 from __future__ import annotations
@@ -24,6 +31,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +46,9 @@ from pytest_evalcheck.kinds.registry import shipped  # noqa: E402
 from pytest_evalcheck.kinds.task.record import Task  # noqa: E402
 from pytest_evalcheck.strategies.documents import REWRITINGS, rewritten  # noqa: E402
 
+sys.path.insert(0, str(Path(__file__).parent))
+from learning import in_a_fork, read, wilson  # noqa: E402
+
 Row = dict[str, Any]
 """Findings about one group of tasks, as a line of JSON."""
 _TEXTS = ("doc_to_text", "doc_to_target", "doc_to_choice")
@@ -45,6 +56,10 @@ _AS_THEY_ARE = ("output_type", "filter_list", "use_prompt")
 _FUNCTIONS = ("process_docs", "process_results", "custom_dataset", "class")
 _ELSEWHERE = ("EC717",)
 """Another process cannot import a target that is made here."""
+_BUSY = 3
+"""A limit of the clock is as many times that of the CPU: a task may wait for processes that it starts."""
+JUDGED = ("library", "code", "cause", "verdict", "groups", "reason", "now")
+"""Columns of the verdicts: a line for the groups in which a check is red for one cause."""
 _MOST_TRIED = 3
 """Tasks of a group that are tried until one can be made."""
 
@@ -140,12 +155,58 @@ def from_registry(folder: str) -> Callable[[str], Callable[[], Task]]:
     return make
 
 
+def with_tokenizer(family: str) -> Callable[[str], Callable[[], Task]]:
+    """Return a function from the name of a task of lm_eval to its record with a small model and its tokenizer.
+
+    The family is one of `fixtures/targets/_tokenizers.py`; with `` chat`` behind it, the chat template is applied.
+    """
+    family, chat = family.removesuffix(" chat"), family.endswith(" chat")
+
+    @cache
+    def model() -> Any:
+        from lm_eval.models.huggingface import HFLM
+        from transformers import GPT2Config, GPT2LMHeadModel
+
+        sys.path.insert(0, str(Path(__file__).parent.parent / "fixtures" / "targets"))
+        tokens = importlib.import_module("_tokenizers").tokenizer(family)
+        sizes = {"vocab_size": len(tokens), "n_embd": 8, "n_layer": 1, "n_head": 1}
+        return HFLM(pretrained=GPT2LMHeadModel(GPT2Config(**sizes)), tokenizer=tokens, max_length=8192, device="cpu")
+
+    def make(name: str) -> Callable[[], Task]:
+        from pytest_evalcheck.adapters.lm_eval.registry import task
+        from pytest_evalcheck.adapters.lm_eval.task import with_model
+
+        made = task(name)
+        return lambda: with_model(made, model(), chat=chat)
+
+    return make
+
+
 LIBRARIES: dict[str, tuple[Callable[[], dict[str, list[str]]], Callable[[str], Callable[[], Task]]]] = {
     "lm_eval": (lm_eval_groups, from_registry("lm_eval")),
     "inspect_ai": (inspect_ai_groups, inspect_scorer),
     "inspect_evals": (inspect_evals_groups, from_registry("inspect_ai")),
     "lighteval": (lighteval_groups, from_registry("lighteval")),
 }
+LIBRARIES |= {
+    f"lm_eval {family}{chat}": (lm_eval_groups, with_tokenizer(f"{family}{chat}"))
+    for family in ("bytes", "bytes_after_a_space", "bytes_that_begin", "pieces_that_begin")
+    for chat in ("", " chat")
+}
+TOKENS = "EC706,EC707,EC711,EC713,EC714"
+"""The checks of a task with a tokenizer."""
+
+
+LIMITS = ("the limit of CPU time", "it took too long")
+"""Reasons of `in_a_fork`."""
+
+
+def tried_alone(library: str, names: Sequence[str], codes: str, seconds: float) -> Row:
+    """Return the row of a group that is tried in a process of its own, or why that process ended."""
+    found = in_a_fork(lambda: tried(library, names, LIBRARIES[library][1], codes), seconds, _BUSY)
+    if isinstance(found, str):
+        return {"library": library, "group": names[0], "tasks": len(names), "reached": False, "reason": found}
+    return dict(found)
 
 
 def tried(library: str, names: Sequence[str], make: Callable[[str], Callable[[], Task]], codes: str) -> Row:
@@ -219,6 +280,8 @@ def show(rows: Sequence[Row]) -> None:
         print(f"{library}: {tasks} tasks in {len(own)} groups; reached: ", end="")
         print(f"{sum(row['tasks'] for row in reached)} tasks in {len(reached)} groups")
         reasons = Counter(_cause(row["reason"]) for row in own if not row["reached"])
+        limited = [row["group"] for row in own if row.get("reason") in LIMITS]
+        print(f"  at a limit of time: {', '.join(limited) or 'none'}")
         for reason, count in reasons.most_common(12):
             print(f"  not reached {count:>4}  {reason}")
         outcomes = Counter(outcome for row in reached for outcome in row["cells"].values())
@@ -259,6 +322,23 @@ def _cause(reason: str) -> str:
     return re.sub(r"of \S+ cannot|'[^']*'|\"[^\"]*\"|\(.*?\)|give rows.*|documents with .*? are", "", reason)[:110]
 
 
+def table(path: Path) -> Iterator[str]:
+    """Yield the red checks of each library by verdict and cause, and the share of ours with its interval, by line."""
+    lines = [{**row, "count": len(row["groups"].split())} for row in read(path, JUDGED)]
+    for library in [*dict.fromkeys(row["library"] for row in lines), ""]:
+        own = [row for row in lines if library in ("", row["library"])]
+        total, verdicts = sum(row["count"] for row in own), Counter[str]()
+        for row in own:
+            verdicts[row["verdict"]] += row["count"]
+        shares = ", ".join(f"{count} {verdict} ({count / total:.1%})" for verdict, count in verdicts.most_common())
+        low, high = wilson(verdicts["ours"], total)
+        yield f"{library or 'all'}: {total} red checks: {shares}"
+        yield f"  ours: {verdicts['ours'] / total:.1%} (95 % interval {low:.1%} to {high:.1%})"
+        for row in sorted(own, key=lambda row: -row["count"]) if library else ():
+            now = f"; {row['now']}" if row["now"] else ""
+            yield f"  {row['count']:>4} {row['verdict']:6} {row['code']} {row['cause']}: {row['reason']}{now}"
+
+
 def rows_of(path: Path | None) -> list[Row]:
     """Return the rows of a run that has been stopped."""
     return [json.loads(line) for line in path.read_text().splitlines()] if path and path.exists() else []
@@ -272,18 +352,28 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=600)
     parser.add_argument("--part", default="1/1", help="2/8: the second eighth of the groups")
     parser.add_argument("--seed", type=int, help="groups in a random order; by default the largest ones first")
+    parser.add_argument("--seconds", type=float, default=60, help="limit of CPU time of a group")
     parser.add_argument("--out", type=Path, help="a file of rows, to which those of this run are added")
+    parser.add_argument("--most", type=int, help="number of groups")
     parser.add_argument("--smoke", action="store_true", help="three groups of each")
+    parser.add_argument("--table", type=Path, metavar="FILE", help="print the verdicts of a file instead")
     asked = parser.parse_args()
+    if asked.table:
+        print("\n".join(table(asked.table)))
+        return
     warnings.simplefilter("ignore")
     number, parts = map(int, asked.part.split("/"))
     codes = ",".join(check.code for check in shipped() if check.kinds == ("task",) and check.code not in _ELSEWHERE)
-    rows, end = rows_of(asked.out), time.monotonic() + 60 * asked.minutes
+    rows, end, loaded = rows_of(asked.out), time.monotonic() + 60 * asked.minutes, set[str]()
     for library in asked.library or filter(importlib.util.find_spec, LIBRARIES):
-        for names in _chosen(library, asked.only, (number, parts), asked.seed, 3 if asked.smoke else None):
+        for names in _chosen(library, asked.only, (number, parts), asked.seed, 3 if asked.smoke else asked.most):
             if any(row["group"] == names[0] and row["library"] == library for row in rows) or time.monotonic() > end:
                 continue
-            row = tried(library, names, LIBRARIES[library][1], codes)
+            own = TOKENS if " " in library else codes
+            row = tried_alone(library, names, own, asked.seconds)
+            if row["reached"] and library not in loaded:  # what all groups need is loaded once, by one that ends
+                loaded.add(library)
+                tried(library, names, LIBRARIES[library][1], own)
             rows.append(row)
             if asked.out:
                 with asked.out.open("a") as file:

@@ -151,12 +151,12 @@ def record(made: Any) -> Metric:
 
 def _one_at_a_time(known: Metric) -> Metric:
     """The record with an ``update`` that gives the object one sample a call."""
-    if is_function(known.source):
-        listed = Listed(known.source)
+    listed = Listed(known.source) if is_function(known.source) else None
+    if listed is not None:
         around = functools.wraps(known.source, assigned=DESCRIBED)
         of_each = around(lambda *args, **kwargs: listed.update(*args, **kwargs))
         known = replace(known, update=of_each, compute=listed.compute, weights="")
-    feed = by_sample(known.update)
+    feed = by_sample(known.update, listed)
     # What a method would return for a batch, and other ways to call it, are of single samples here.
     conventions = by_name(feed, _signature(known.update))
     return replace(known, update=feed, forward=None, function=None, conventions=conventions)

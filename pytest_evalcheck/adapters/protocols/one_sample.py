@@ -22,8 +22,10 @@ DESCRIBED = ("__name__", "__doc__", "__annotations__")
 under test."""
 
 
-def by_sample(feed: Callable[..., Any]) -> Callable[..., None]:
+def by_sample(feed: Callable[..., Any], listed: Listed | None = None) -> Callable[..., None]:
     """Return a function of a batch that calls ``feed`` for each sample, with Python's own numbers.
+
+    ``listed`` has the values of a function of one sample; it keeps none of a batch that is rejected.
 
     An argument without rows, such as an option, is given to every call.
     """
@@ -35,14 +37,13 @@ def by_sample(feed: Callable[..., Any]) -> Callable[..., None]:
         counts = {count for value in (*args, *kwargs.values()) if (count := count_rows(value)) is not None}
         if len(counts) > 1:
             raise ValueError(f"arguments of {' and '.join(map(str, sorted(counts)))} samples")
-        listed = getattr(feed, "__self__", None)
-        before = listed.count if isinstance(listed, Listed) else 0
+        before = listed.count if listed is not None else 0
         try:
             for index in range(counts.pop() if counts else 1):
                 named = {name: _sample(value, index) for name, value in kwargs.items()}
                 called(feed, *(_sample(value, index) for value in args), **named)
         except BaseException:
-            if isinstance(listed, Listed):  # a batch that is rejected leaves nothing
+            if listed is not None:  # a batch that is rejected leaves nothing
                 listed.forget(before)
             raise
 

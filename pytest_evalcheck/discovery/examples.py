@@ -100,9 +100,12 @@ class _Watcher(Watcher):
         self.calls: list[dict[str, Any]] = []
         """By parameter: the arguments of each call of the function."""
 
+    def _reference(self, owner: Any) -> Callable[[], Any]:
+        return lambda: owner  # of an example, what nothing holds is asked for later, too
+
     def objects(self) -> list[tuple[Any, Object]]:
         """Return the objects that were made or called, with what was done with them."""
-        return [*self._objects.values()]
+        return [(owner(), each) for owner, each in self._objects.values()]
 
     def _path_of(self, code: CodeType) -> str:
         name = code.co_name
@@ -171,7 +174,7 @@ class _Examples:
         before = {id(value) for value in (*self.names.values(), *(owner for owner, _ in self._watcher.objects()))}
         called = len(self._watcher.calls)
         try:
-            with self._watcher.watch():
+            with self._watcher.watch(most=sys.maxsize):
                 self._run(statement)
         finally:
             self._ways += self._made_by(nodes, before)

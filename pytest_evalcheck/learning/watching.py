@@ -168,6 +168,13 @@ class Watcher:
                 monitoring.register_callback(tool, event, None)
             monitoring.free_tool_id(tool)
 
+    def _reference(self, owner: Any) -> Callable[[], Any]:
+        """Return a function that returns an object while it lives: a test may see that it is freed."""
+        try:
+            return weakref.ref(owner)
+        except TypeError:  # of a class with slots
+            return lambda: owner
+
     def forget(self) -> None:
         """Let go of the objects of a test that has ended: what follows is of other ones."""
         self._objects.clear()
@@ -254,7 +261,7 @@ class Watcher:
             if alike or len(seen.objects) >= 4 * MOST_OBJECTS:
                 if len(self._others) >= _MOST_OTHERS:
                     self._others.pop(next(iter(self._others)))
-                self._others[id(owner)] = (_reference(owner), found)
+                self._others[id(owner)] = (self._reference(owner), found)
                 return
         elif known is not None and known[0]() is owner:
             found = known[1]
@@ -265,7 +272,7 @@ class Watcher:
             given = {key: noted(each, key) for key, each in fields.items()} if fields else None
             found = Object(given, self._current())
         if known is None or known[0]() is not owner:
-            self._objects[id(owner)] = (_reference(owner), found)
+            self._objects[id(owner)] = (self._reference(owner), found)
             seen.objects.append(found)
         if name == "__init__" or len(found.calls) >= MOST_CALLS or self._is_inside(frame, owner):
             return
@@ -299,14 +306,6 @@ class Watcher:
                 return bool(code.co_argcount) and back.f_locals.get(code.co_varnames[0]) is owner
             back = back.f_back
         return False
-
-
-def _reference(owner: Any) -> Callable[[], Any]:
-    """Return a function that returns an object while it lives: a test may see that it is freed."""
-    try:
-        return weakref.ref(owner)
-    except TypeError:  # of a class with slots
-        return lambda: owner
 
 
 def _free_tool() -> int | None:

@@ -58,6 +58,7 @@ def test_a_mark_that_never_moves_says_something_else_where_others_move() -> None
 
     assert exact_marks(["29"], marks) == ("exact",)
     assert exact_marks(["29"], lambda _: {"always right": 1.0}) == ("always right",)
+    assert exact_marks(["29"], lambda text: {"answered": 1.0, "likeness": len(text) / 50}) == ()
 
 
 def test_the_fields_of_templates_and_of_functions() -> None:

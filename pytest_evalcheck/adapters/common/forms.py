@@ -135,5 +135,5 @@ def exact_marks(answers: Iterable[str], marks: Callable[[str], Mapping[str, floa
             for name, mark in found.items():
                 names[name] = names.get(name, True) and mark in (0, 1)
                 seen.setdefault(name, set()).add(mark)
-    exact = tuple(name for name, kept in names.items() if kept)
-    return tuple(name for name in exact if len(seen[name]) > 1) or exact
+    moving = [name for name, values in seen.items() if len(values) > 1]
+    return tuple(name for name, kept in names.items() if kept and (name in moving or not moving))

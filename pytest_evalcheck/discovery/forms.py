@@ -62,7 +62,8 @@ class Known:
     @property
     def only_scores(self) -> bool:
         """Return whether its predictions are scores by its words: of classes, or of candidates."""
-        return not self.shapes and "1" not in self.words and any(map(_SCORES.search, self.words))
+        by_words = not self.shown and self.shapes != _ONE_SAMPLE and "1" not in self.words
+        return by_words and any(map(_SCORES.search, self.words))
 
     @property
     def ignoring(self) -> dict[str, int]:
@@ -170,7 +171,7 @@ def _regression(known: Known) -> Iterator[Inputs]:
         first, second = known.shown
         unlike = first.shape != second.shape or (first.distribution and second.distribution)
         outputs = first.shape[1] if len(first.shape) > 1 else 0
-        counts = [] if outputs and (unlike or outputs > _MOST_OUTPUTS) else [outputs if "2" in known.shapes else 0]
+        counts = [] if outputs and (unlike or outputs > _MOST_OUTPUTS) else [outputs]
     for count in counts:
         given = {"outputs": count} if count else {}
         yield ES.regression(**given)
@@ -186,7 +187,7 @@ def _segmentation(known: Known) -> Iterator[Inputs]:
         yield from found + index if "include_background" in known.options else index + found
         yield ES.masks(classes=known.classes, height=8, width=8)
     elif "3" in known.shapes:
-        yield ES.segmentation(classes=known.classes, size=known.shown[1].shape[1:3], **known.ignoring)
+        yield ES.segmentation(classes=known.classes, size=known.shown[1].shape[1:], **known.ignoring)
         yield ES.masks(classes=known.classes, height=8, width=8)
     elif known.shown[0].shape == known.shown[1].shape and max(each.high for each in known.shown) == 1:
         _, classes, height, width = known.shown[1].shape
@@ -208,8 +209,8 @@ def _texts(known: Known) -> Iterator[Inputs]:
 
 
 def _tokens(known: Known) -> Iterator[Inputs]:
-    (_, length, vocabulary, *_), truth = known.shown[0].shape, known.shown[1].shape
-    if length == truth[1]:
+    _, length, vocabulary = known.shown[0].shape if known.shown else (0, 0, 0)
+    if known.shown and length == known.shown[1].shape[1]:
         yield ES.tokens(vocab=max(vocabulary, 2), length=length, **known.ignoring)
 
 
@@ -219,11 +220,11 @@ def _clusters(known: Known) -> Iterator[Inputs]:
 
 def _retrieval(known: Known) -> Iterator[Inputs]:
     names = known.parameters
-    if not known.shown or re.search(r"index|quer|group", names[2].lower()):
-        default = not known.shown or [*names] == ["preds", "target", "indexes"] or any(map(str.isdigit, names))
+    if not known.shapes or re.search(r"index|quer|group", names[2].lower()):
+        default = not known.shapes or [*names] == ["preds", "target", "indexes"] or any(map(str.isdigit, names))
         found = ES.retrieval(**known.ignoring)
         yield found if default else found.named(*names)
-    if not known.shown:
+    if not known.shapes:
         yield ES.rankings()
 
 
@@ -296,35 +297,32 @@ FORMS = (
 """Rows in the order in which words decide, those of parameters before those of names."""
 
 
-def by_example(known: Known, arguments: Mapping[str, Any]) -> Iterator[Inputs]:
-    """Yield strategies of the form of the arguments of an observed call, its rows, and strategies of a dimension less.
+def by_example(known: Known, arguments: Mapping[str, Any], *, near: bool = False) -> Iterator[Inputs]:
+    """Yield strategies of the form of the arguments of an observed call, then its rows themselves.
 
     Args:
         known: the name and the options of the metric.
         arguments: by parameter, those that are data.
+        near: whether other strategies of these shapes are meant, and of a dimension less and more.
     """
     schemas = {name: Schema.of(value) for name, value in arguments.items() if value is not None}
-    if any(each.fields for each in schemas.values()):
-        yield from _fields(arguments, [*schemas.values()])
-        return
     names, shown = [*schemas], [*schemas.values()]
+    if any(each.fields for each in shown):
+        yield from () if near else _fields(arguments, shown)
+        return
     swapped = _are_swapped(names)
     ordered = [*shown[1::-1], *shown[2:]] if swapped else shown
     pair, labels = shown[:2], 0 if swapped else 1
-    is_ranking = [form.strategies for form in FORMS if form.place(known) == 1][:1] == [_retrieval]
+    ranked = [form.strategies for form in FORMS if form.place(known) == 1][:1] == [_retrieval]
     shapes = _shapes(ordered) if shown else "none"
-    known = replace(known, parameters=names, shown=ordered)
-
-    def fitting(shapes: str) -> Iterator[Inputs]:
-        for guess in strategies(replace(known, shapes=shapes)):
-            guess = no_ties(guess) if is_ranking and [len(each.shape) for each in shown] == [1, 1] else guess
+    other = () if all(each.distribution for each in pair) else (shapes, _resized(shapes, -1), _resized(shapes, 1))
+    for each in other if near else (shapes,):
+        for guess in strategies(replace(known, parameters=names, shown=() if near else ordered, shapes=each)):
+            guess = no_ties(guess) if ranked and [len(each.shape) for each in shown] == [1, 1] else guess
             guess = guess.swapped() if swapped else guess
             floats = [guess.as_float(labels)] if len(pair) == 2 and pair[labels].kind == "float" else []
             yield from (_in_container(each, pair) for each in (guess, *floats))
-
-    yield from fitting(shapes)
-    yield from _rows(shown, ranked=is_ranking)
-    yield from fitting(re.sub(r"[2-9]", lambda size: str(int(size[0]) - 1), shapes))
+    yield from () if near else _rows(shown, ranked=ranked)
 
 
 def by_words(known: Known, *, tensors: bool = True) -> Iterator[Inputs]:
@@ -380,6 +378,10 @@ def _shapes(shown: Sequence[Schema]) -> str:
     if len(shown) > 1 and shown[1].numbers and _are_labels(shown[0], shown[1]):
         found[1] = f"label{len(shown[1].shape)}"
     return " ".join(words.get(each, each) for each in found)
+
+
+def _resized(shapes: str, more: int) -> str:
+    return re.sub(r"\d", lambda size: str(max(1, int(size[0]) + more)), shapes)
 
 
 def _are_labels(predicted: Schema, truth: Schema) -> bool:

@@ -416,8 +416,9 @@ def _sources(
     tensors = any("tensor" in each for each in told) or code.knows_tensors
     tuned = (
         (_named(source, _names_given(data, parameters)), f"{_OF_EXAMPLE}: {_shown(call)}")
+        for near in (False, True)
         for call, data in shown
-        for guess in forms.by_example(forms.Known(name=code.candidate.name, options=way.options), data)
+        for guess in forms.by_example(forms.Known(name=code.candidate.name, options=way.options), data, near=near)
         for source in ([guess] if tensors else forms.in_arrays(guess))
     )
     given = way.given(code.parameters)

@@ -62,8 +62,8 @@ def test_every_pair_of_values_is_in_one_configuration(sizes):
     assert covering(table, 2) == (chosen[:2], len(chosen) - 2)
 
 
-def from_example(arguments, name="", **options):
-    return map(str, by_example(Known(name=name, options=options), arguments))
+def from_example(arguments, name="", near=False, **options):
+    return map(str, by_example(Known(name=name, options=options), arguments, near=near))
 
 
 def from_words(name, *parameters, tensors=True, **options):
@@ -280,7 +280,12 @@ def test_inputs_are_their_source_and_survive_pickle():
     assert sorted(tasks.strategy.example(2)[0]) == ["kind", "size"]
 
 
-def test_strategies_of_a_dimension_less_come_after_the_rows_of_an_example():
-    found = [*from_example({"input": torch.tensor([[1, 2], [3, 4]])})]
-    assert found[0].startswith("es.rows([[1, 2], [3, 4]]")
-    assert "es.values(nonnegative=True)" in found[1:]
+def test_other_strategies_of_such_shapes_and_of_a_dimension_less():
+    assert "es.values()" in from_example({"input": torch.tensor([[1, 2], [3, 4]])}, near=True)
+    pair = {"preds": [[0, 1], [0, 0]], "target": [[0, 1], [1, 0]]}
+    assert first(pair) == 'es.multilabel(labels=2, of="labels").as_list()'
+    others = [*from_example(pair, near=True)]  # scores, where labels are not enough
+    assert 'es.multilabel(labels=3, of="probabilities").as_list()' in others
+    assert not any("regression" in each or "text" in each for each in others)
+    weighted = {**pair, "weights": [0.5, 1.5]}
+    assert not [*from_example(weighted, near=True)]  # no queries by their name

@@ -25,7 +25,7 @@ _OF_TIES = "its value depends on the order of equal numbers"
 _RANDOM = "it is random"
 _CONSTANT = "right and wrong predictions have the same value"
 _ONLY_MASKS = "any number but 0 is the same to it"
-_SELECTS = "it returns rows of its arguments"
+SELECTS_ROWS = "it returns rows of its arguments"
 _LEAST = (1, 2, 3, 4, 6, 8, 24)
 """Minimum sample counts to try, where one sample alone has no value."""
 _PREFLIGHT = 4
@@ -63,7 +63,7 @@ def decision(refusal: str, *, observed: bool) -> str:
 
     Inputs that were guessed show only that its value depends on order, or is random: a constant may be theirs.
     """
-    decided = (DEPENDS_ON_ORDER, _OF_TIES, _RANDOM) + ((_CONSTANT, _ONLY_MASKS, _SELECTS) if observed else ())
+    decided = (DEPENDS_ON_ORDER, _OF_TIES, _RANDOM) + ((_CONSTANT, _ONLY_MASKS, SELECTS_ROWS) if observed else ())
     start = min((refusal.find(each) for each in decided if each in refusal), default=-1)
     return refusal[start:] if start >= 0 else ""
 
@@ -258,7 +258,7 @@ def _selects_rows(value: Any, arguments: Arguments) -> str:
     given = [_rows_of(each) for each in (*arguments.args, *arguments.kwargs.values())]
     parts = [_rows_of(part) for part in value] if isinstance(value, (tuple, list)) else []
     if len(parts) > 1 and all(part and any(_in_order(part, each) for each in given) for part in parts):
-        return f"{_SELECTS}, and no value of them"
+        return f"{SELECTS_ROWS}, and no value of them"
     return ""
 
 

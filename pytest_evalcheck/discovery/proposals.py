@@ -21,6 +21,7 @@ from pytest_evalcheck.discovery import forms, learned, options, other_kinds
 from pytest_evalcheck.discovery.candidates import Candidate
 from pytest_evalcheck.discovery.control import (
     DEPENDS_ON_ORDER,
+    SELECTS_ROWS,
     decision,
     first_line,
     gives_numbers,
@@ -161,7 +162,7 @@ def propose(candidate: Candidate, most: int = MOST_TARGETS) -> Proposed:
     entry = learned.entry_of(code.thing)
     known = bool(entry or candidate.call or adapters.recognised("metric", code.thing))
     for by_types in (False, True) if known else (True, False):  # words say more of types that they know
-        if proposed.targets:
+        if proposed.targets or _selects(refused):
             break
         with nullcontext() if known else nothing_written(str(code.thing.__module__).partition(".")[0]):
             if not by_types:
@@ -185,7 +186,8 @@ def propose(candidate: Candidate, most: int = MOST_TARGETS) -> Proposed:
 def _try_types(code: _Code, proposed: Proposed) -> list[str]:
     refused: list[str] = []
     for guess in range(len(GUESSES)):
-        entry = None if proposed.targets else seen_in_annotations(code.thing, guess)
+        settled = proposed.targets or _selects(refused)
+        entry = None if settled else seen_in_annotations(code.thing, guess)
         if entry is not None:
             refused += _try_ways(code, entry, [*_ways_of_runs(code, entry)], (), proposed)
     first = {(target.construction, target.described): target for target in reversed(proposed.targets)}
@@ -203,7 +205,7 @@ def _try_ways(
     """Add the targets of the ways of the first rank that has one, and return the reasons of those that have none."""
     refused: list[str] = []
     for rank in _RANKS:
-        settled = rank == _RANKS[-1] and decision(proposed.decided, observed=False)
+        settled = _selects(refused) or (rank == _RANKS[-1] and decision(proposed.decided, observed=False))
         for way in ways if not (rank and (proposed.targets or settled)) else ():
             if way.rank != rank:
                 continue
@@ -217,9 +219,14 @@ def _try_ways(
                 proposed.decided = proposed.decided or decided
             else:
                 proposed.targets.append(_proposal(code, way, *inputs))
-        if rank == 0 and not proposed.targets:
+        if rank == 0 and not (proposed.targets or _selects(refused)):
             proposed.targets += [_proposal_of_kind(code, each) for each in other_kinds.found(code.thing, entry)]
     return refused
+
+
+def _selects(refused: Sequence[str]) -> bool:
+    """Return whether something selects rows of its arguments: it does, however it is fed."""
+    return any(SELECTS_ROWS in why for why in refused)
 
 
 def _proposal(code: _Code, way: Observed, inputs: Inputs, origin: str) -> Proposal:
@@ -307,11 +314,8 @@ def _constructed(code: _Code, way: Observed, given: Mapping[str, Any]) -> Observ
 
 def _ways_of_example(code: _Code, observed: Observed) -> Iterator[Observed]:
     if code.candidate.is_class:
-        if observed.options.get("dim") in (
-            None,
-            0,
-            -1,
-        ):  # else its samples lie along another dimension than those of batches
+        # Else its samples lie along another dimension than those of batches.
+        if observed.options.get("dim") in (None, 0, -1):
             yield replace(observed, imports=code.imported(observed.imports), how="constructed as in its docstring")
         return
     call, how = observed.calls[0], "called as in its docstring"

@@ -150,7 +150,8 @@ def try_learned(name: str, asked: argparse.Namespace) -> None:
     from pytest_evalcheck.discovery.proposals import propose
     from pytest_evalcheck.discovery.target_source import write
 
-    made = _target(name).factory(*(["cpu"] if "device" in _target(name).arguments else []))
+    target = _target(name)
+    made = target.factory(*(["cpu"] if "device" in target.arguments else []))
     cls = type(getattr(made, "source", None) or made)
     mutants, found = _counted_of(name, asked), {}
     candidate = Candidate(module=cls.__module__, name=cls.__name__, is_class=True)
@@ -177,17 +178,17 @@ def _try_all(names: list[str], asked: argparse.Namespace) -> None:
     """Try the mutants of targets, each in a fork of this process, which has imported what all of them import."""
     import torch  # noqa: F401
 
-    every = {_key(one) for one in results(LEARNED if asked.learned else EVERY)}
+    again = {_key(one) for one in results(LEARNED if asked.learned else EVERY)}
     for name in names:
         known = [one for one in results(asked.results) if one["target"] == name and one["seed"] == asked.seed]
         if asked.every or asked.learned:
-            done = all(_key(one) in every for one in _counted_of(name, asked))
+            done = all(_key(one) in again for one in _counted_of(name, asked))
         else:
             done = sum(one["outcome"] not in ("begun", "not compiled") for one in known) >= asked.mutants
         if done:
             continue
-        started, work = time.monotonic(), try_every_check if asked.every else try_target
-        work = try_learned if asked.learned else work
+        work = try_learned if asked.learned else try_every_check if asked.every else try_target
+        started = time.monotonic()
         child = multiprocessing.get_context("fork").Process(target=work, args=(name, asked))
         child.start()
         child.join()

@@ -256,7 +256,7 @@ def red_rows(package: str, run: str, report: dict[str, Any]) -> Iterator[dict[st
             failure = check["failure"] or {"about": check["reason"], "expected": "", "actual": ""}
             values = f": expected {failure['expected']}, got {failure['actual']}" if failure["expected"] else ""
             found = {"package": package, "run": run, "comparison": comparison, "kind": kind}
-            message = f"{failure['about']}{values}"[:300]
+            message = _without_folders(f"{failure['about']}{values}")[:300]
             yield {**found, "target": check["target"], "code": check["code"], "message": message}
 
 

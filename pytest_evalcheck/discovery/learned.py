@@ -225,22 +225,25 @@ def _is_value(result: Any) -> bool:
 
 def _is_measure(value: Any) -> bool:
     """Return whether a value as JSON is of numbers alone: what has texts, too, is mostly the data itself."""
-    if isinstance(value, dict) and not {"array", "float"} & {*value}:
-        inside = [each for key, each in value.items() if key not in ("length", "characters")]
-        return bool(inside) and all(map(_is_measure, inside))
-    if isinstance(value, list):
-        return bool(value) and all(map(_is_measure, value))
-    return isinstance(value, (bool, int, float, dict))
+    return all(isinstance(leaf, (bool, int, float)) for leaf in _leaves(value))
 
 
 def has_number(value: Any) -> bool:
     """Return whether a value as JSON has a number."""
-    if isinstance(value, list):
-        return any(map(has_number, value))
-    if isinstance(value, dict):
-        inside = (each for key, each in value.items() if key not in ("length", "characters"))
-        return bool({"array", "float"} & {*value}) or any(map(has_number, inside))
-    return isinstance(value, (bool, int, float))
+    return any(isinstance(leaf, (bool, int, float)) for leaf in _leaves(value))
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    """Yield what is in a value as JSON: 0.0 for an array or a number that is not finite, None for what is empty."""
+    if isinstance(value, dict) and {"array", "float"} & {*value}:
+        yield 0.0
+    elif isinstance(value, (dict, list)):
+        sizes = ("length", "characters")
+        inside = [each for key, each in value.items() if key not in sizes] if isinstance(value, dict) else value
+        for each in inside or [None]:
+            yield from _leaves(each)
+    else:
+        yield value
 
 
 def _returns_again(result: Any, returned: Any) -> bool:

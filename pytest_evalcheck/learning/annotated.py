@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-import numpy
-
 from pytest_evalcheck.learning.values import encoded
 from pytest_evalcheck.learning.watching import Call, Object, Seen
 
@@ -36,8 +34,8 @@ _LISTS = (list, tuple, abc.Sequence, abc.Iterable, abc.Collection, abc.MutableSe
 _SETS = (set, frozenset, abc.Set)
 _MAPPINGS = (dict, abc.Mapping, abc.MutableMapping)
 _NUMBERS = (int, float)
-GUESSES = (numpy.ndarray, str, list[str], list[float])
-"""Types of parameters that have no annotation."""
+GUESSES = ("array", str, list[str], list[float])
+"""Types of parameters that have no annotation; an array is of the library that the module uses."""
 _OF_FIELDS = ("__dataclass_fields__", "__pydantic_fields__", "_fields")
 _DEPTH = 4
 
@@ -112,12 +110,16 @@ def _calls(function: Any, types: int, skip: int = 0) -> list[dict[str, Any]]:
 
 
 def _guess(function: Any, types: int) -> Any:
-    """Return a type for parameters without annotations: an array is of the library that the module uses."""
-    if types or "torch" not in getattr(function, "__globals__", {}):
+    """Return one of `GUESSES` as a type."""
+    if GUESSES[types] != "array":
         return GUESSES[types]
-    import torch
+    if "torch" in getattr(function, "__globals__", {}):
+        import torch
 
-    return torch.Tensor
+        return torch.Tensor
+    import numpy
+
+    return numpy.ndarray
 
 
 def _needed(function: Any) -> list[tuple[str, Any]]:
@@ -225,6 +227,8 @@ def _array_home(kind: Any) -> str:
 
 
 def _array(home: str, length: int, content: str, chance: random.Random) -> Any:
+    import numpy
+
     generator = numpy.random.RandomState(chance.randrange(1000))
     made: Any = generator.randint(0, 3, length)
     if content == "fractions":

@@ -48,8 +48,9 @@ def infer_targets(config: pytest.Config) -> None:
     few = given_text(config, "effort") == "quick"
     files, others = _paths(config, few), _paths(config, not few)
     # A replay needs the targets of the run that has failed, which has written them.
-    if config.getoption("evalcheck_replay") and any(all(map(os.path.exists, each)) for each in (files, others)):
-        files = files if all(map(os.path.exists, files)) else others
+    written = next((each for each in (files, others) if all(map(os.path.exists, each))), None)
+    if config.getoption("evalcheck_replay") and written is not None:
+        files = written
     else:
         found = config.stash[DISCOVERY] = _discover(config, few)
         files = {path: module for path, module in files.items() if found.targets_of(module)}

@@ -40,22 +40,27 @@ def nothing_written(package: str) -> Iterator[None]:
 
     It is code that nobody has asked for by name, with arguments that were made up. What an import does is not refused.
     """
-    if not _guarded:
-        sys.addaudithook(_refuse_writing)  # a hook stays for the life of the process
-    _guarded[:] = ["", package]
+    _add_hook()
+    _guarded.append(package)
     try:
         yield
     finally:
-        _guarded[1:] = []
+        _guarded.pop()
+
+
+@functools.cache
+def _add_hook() -> None:
+    """Add the hook once: it stays for the life of the process."""
+    sys.addaudithook(_refuse_writing)
 
 
 _guarded: list[str] = []
-"""Empty, or '' and the package whose code may not write."""
+"""Packages whose code may not write; the last one is meant. Threads that begin in a block see it, too."""
 _WRITING = ("os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.truncate", "os.system", "subprocess.Popen", "os.kill")
 
 
 def _refuse_writing(event: str, arguments: tuple[Any, ...]) -> None:
-    if len(_guarded) < 2:
+    if not _guarded:
         return
     writes = event == "open" and isinstance(arguments[1], str) and not {*"wax+"}.isdisjoint(arguments[1])
     if not (writes or event in _WRITING or event == "socket.connect"):
@@ -65,7 +70,7 @@ def _refuse_writing(event: str, arguments: tuple[Any, ...]) -> None:
         module = str(frame.f_globals.get("__name__", ""))
         if module.startswith("importlib."):
             return
-        if module.partition(".")[0] == _guarded[1]:
+        if module.partition(".")[0] == _guarded[-1]:
             raise PermissionError(f"it calls {event} with arguments that were made up, which is refused")
         frame = frame.f_back
 

@@ -6,6 +6,7 @@ import copy
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import lru_cache
 from typing import Any
 
 from pytest_evalcheck.adapters.protocols.metric import by_name, weights_of
@@ -46,7 +47,7 @@ def record(metric: Any) -> Metric:
         synchronised=metric.compute,
         to=metric.to,
         device=None if collection else lambda: metric.device,
-        weights="" if collection else weights_of(metric.update),
+        weights="" if collection else _weights(type(metric)),
         conventions=_conventions(metric),
         intervals=_intervals(metric),
         source=metric,
@@ -68,14 +69,20 @@ def _intervals(metric: Any) -> tuple[Interval, ...]:
 
 def _conventions(metric: Any) -> dict[str, Convention]:
     """Arguments by name, where all metrics inside name theirs alike."""
-    signatures = [_named(inner) for inner in _all_metrics(metric)]
+    signatures = [_named(type(inner)) for inner in _all_metrics(metric)]
     named = [signature for signature in signatures if signature]
     return by_name(metric.update, named[0]) if named and all(each == named[0] for each in named) else {}
 
 
-def _named(metric: Any) -> list[inspect.Parameter]:
+@lru_cache(maxsize=64)  # an object is made for each value that is compared
+def _weights(cls: Any) -> str:
+    return weights_of(cls.update)
+
+
+@lru_cache(maxsize=64)
+def _named(cls: Any) -> list[inspect.Parameter]:
     """The parameters of an update; empty for a wrapper, which passes on what it is given."""
-    parameters = list(inspect.signature(type(metric).update).parameters.values())[1:]
+    parameters = list(inspect.signature(cls.update).parameters.values())[1:]
     open_ended = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     # Annotations differ between classes that are called alike.
     return [each.replace(annotation=each.empty) for each in parameters if each.kind not in open_ended]

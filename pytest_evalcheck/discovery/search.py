@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import TimeoutError as LimitPassed
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, partialmethod
 from typing import Any
 
 from pytest_evalcheck.adapters.lookup import registry_of
@@ -250,17 +250,14 @@ def _prepare(path: list[str]) -> None:
     sys.stdout = sys.stderr = io.TextIOWrapper(os.fdopen(os.dup(sink), "wb"))
     warnings.simplefilter("ignore")
     socket.getaddrinfo = _no_network
-    socket.socket.connect = _no_connection  # type: ignore[method-assign, assignment]
+    socket.socket.connect = partialmethod(_unless_local, socket.socket.connect)  # type: ignore[method-assign, assignment]
+    socket.socket.bind = partialmethod(_unless_local, socket.socket.bind)  # type: ignore[method-assign, assignment]
 
 
 def _no_network(*_: Any, **__: Any) -> Any:
     raise OSError("there is no network while inputs are inferred")
 
 
-_connect = socket.socket.connect
-
-
-def _no_connection(self: socket.socket, address: Any) -> Any:
-    if self.family == getattr(socket, "AF_UNIX", None):
-        return _connect(self, address)
-    return _no_network()
+def _unless_local(self: socket.socket, act: Callable[..., Any], address: Any) -> Any:
+    """Connect or bind a socket between processes; another one would wait for others, or be reached by them."""
+    return act(self, address) if self.family == getattr(socket, "AF_UNIX", None) else _no_network()

@@ -45,6 +45,11 @@ LIBRARY = '''
             import urllib.request
             urllib.request.urlopen("http://example.com/weights")
 
+    class Serves(Share):
+        def __init__(self):
+            import http.server
+            http.server.HTTPServer(("127.0.0.1", 0), None).serve_forever()
+
     class MeanOfMeans(Share):
         """A mean of the means of batches.
 
@@ -81,10 +86,11 @@ def test_one_class_that_hangs_or_ends_its_process_costs_itself(library, monkeypa
     lines = []
     found = discover(["sharelib"], progress=lines.append)
     assert sorted({str(each.candidate) for each in found.proposals}) == ["sharelib.MeanOfMeans", "sharelib.Share"]
-    assert (found.tried, len(found.candidates), found.others) == (2, 8, 1)
+    assert (found.tried, len(found.candidates), found.others) == (2, 9, 1)
     assert found.left["sharelib.Hangs"] == "looking at it took longer than 25 s"
     assert found.left["sharelib.Ends"] == "looking at it ended its process"
     assert "no network while inputs are inferred" in found.left["sharelib.Fetches"]
+    assert "no network while inputs are inferred" in found.left["sharelib.Serves"]
     assert "No module named 'a_package_that_nobody_has'" in found.left["sharelib.Lacks"]
     assert (
         "its constructor needs codebook, of which no value is known; give it: 'sharelib:Needs(codebook=...)'"
@@ -92,10 +98,10 @@ def test_one_class_that_hangs_or_ends_its_process_costs_itself(library, monkeypa
     )
     assert "right and wrong predictions have the same value, 1.0" in found.left["sharelib.Constant"]
     assert found.summary == [
-        "sharelib: 2 of 8 metrics in 2 configurations",
+        "sharelib: 2 of 9 metrics in 2 configurations",
         "1 other public name: no metric, by methods and by parameters",
     ]
-    assert lines == ["inferring inputs for 8 metrics"]
+    assert lines == ["inferring inputs for 9 metrics"]
     assert capfd.readouterr() == ("", "")
 
 

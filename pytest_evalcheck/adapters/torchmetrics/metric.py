@@ -47,7 +47,7 @@ def record(metric: Any) -> Metric:
         synchronised=metric.compute,
         to=metric.to,
         device=None if collection else lambda: metric.device,
-        weights="" if collection else _weights(type(metric)),
+        weights="" if collection else _weights(metric.__class__),
         conventions=_conventions(metric),
         intervals=_intervals(metric),
         source=metric,
@@ -69,7 +69,7 @@ def _intervals(metric: Any) -> tuple[Interval, ...]:
 
 def _conventions(metric: Any) -> dict[str, Convention]:
     """Arguments by name, where all metrics inside name theirs alike."""
-    signatures = [_named(type(inner)) for inner in _all_metrics(metric)]
+    signatures = [_named(inner.__class__) for inner in _all_metrics(metric)]
     named = [signature for signature in signatures if signature]
     return by_name(metric.update, named[0]) if named and all(each == named[0] for each in named) else {}
 

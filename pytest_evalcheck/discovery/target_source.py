@@ -63,10 +63,10 @@ def _with_names_of_their_own(proposals: Sequence[Proposal]) -> list[Proposal]:
         if not names:
             return proposal
         renamed = Renamed(names)
-        sources = (proposal.construction, proposal.placed)
-        construction, placed = (source and renamed.of(ast.parse(source)) for source in sources)
+        sources = {name: getattr(proposal, name) for name in ("construction", "placed", "described")}
+        sources = {name: source and renamed.of(ast.parse(source)) for name, source in sources.items()}
         imports = tuple(renamed.of(ast.parse(line)) for line in proposal.imports)
-        return replace(proposal, imports=imports, construction=construction, placed=placed)
+        return replace(proposal, imports=imports, **sources)
 
     return [renamed_proposal(each) for each in proposals]
 

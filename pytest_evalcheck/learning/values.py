@@ -212,7 +212,10 @@ def decoded(value: Any, package: str = "") -> Any:
         return _named(str(value["made"]))(*positional, **given)
     if "object" in value and _is_of(value["object"], package):
         fields = {str(name): decoded(each, package) for name, each in dict(value["fields"]).items()}
-        return _named(str(value["object"]))(**fields)
+        try:
+            return _named(str(value["object"]))(**fields)
+        except Exception as error:
+            raise UsageError(f"{value['object']} cannot be made of its fields {', '.join(fields)}: {error}") from error
     what = next(iter(value.items()), ("nothing", ""))
     raise UsageError(f"a value was not kept: {what[0]} {what[1]}")
 
@@ -242,7 +245,13 @@ def is_kept(value: Any, package: str = "") -> bool:
     for key in ("name", "object", "made"):
         if key in value:
             inside: Any = value.get("fields", value.get("arguments", {}))
-            return _is_of(value[key], package) and all(is_kept(each, package) for each in inside.values())
+            if not (_is_of(value[key], package) and all(is_kept(each, package) for each in inside.values())):
+                return False
+            try:
+                decoded(value, package)
+            except UsageError:  # its constructor takes other arguments than it has fields
+                return key != "object"
+            return True
     for key in ("dict", *TABLES):
         if key in value:
             return all(is_kept(each, package) for each in value[key].values())

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 
 import pytest
 
@@ -267,13 +268,15 @@ def test_two_things_of_one_name_stay_two_and_the_names_of_the_file_stay_its_own(
         )
 
     wanted = [target("m", "score"), target("m.core", "score"), target("m.core", "es"), target("m", "score")]
+    wanted[1] = replace(wanted[1], described="ec.Metric.of(made, like=score)")
     source = target_source.write("Targets.", wanted, {}, [])
     compile(source, "targets", "exec")
     assert "from m import score\n" in source
     assert "from m.core import score as score_2\n" in source
     assert "from m.core import es as es_2\n" in source
     called = [line.strip() for line in source.splitlines() if "return" in line]
-    assert called == [f"return partial({name}, onehot=True)" for name in ("score", "score_2", "es_2", "score")]
+    assert called.pop(1) == "return ec.Metric.of(made, like=score_2)"
+    assert called == [f"return partial({name}, onehot=True)" for name in ("score", "es_2", "score")]
     named = [line for line in source.splitlines() if line.startswith("def ")]
     assert named == [
         f"def {name}(device):" for name in ("score_target", "score_target_2", "es_target", "score_target_3")

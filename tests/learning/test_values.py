@@ -14,7 +14,15 @@ import pytest
 import torch
 
 from pytest_evalcheck.errors import UsageError
-from pytest_evalcheck.learning.values import MOST_CHARACTERS, MOST_ENTRIES, MOST_NUMBERS, decoded, encoded, noted
+from pytest_evalcheck.learning.values import (
+    MOST_CHARACTERS,
+    MOST_ENTRIES,
+    MOST_NUMBERS,
+    decoded,
+    encoded,
+    is_kept,
+    noted,
+)
 
 
 class Kind(enum.Enum):
@@ -180,6 +188,24 @@ def test_fields_in_slots_come_back() -> None:
     kept = encoded(Slotted("why"))
     assert kept == {"object": f"{__name__}:Slotted", "fields": {"question": "why"}}
     assert decoded(kept, package=__name__.partition(".")[0]) == Slotted("why")
+
+
+@dataclasses.dataclass(init=False)
+class Renames:
+    """Its constructor has other arguments than it has fields, as a client of a model that names itself."""
+
+    name: str
+
+    def __init__(self, version: str) -> None:
+        self.name = f"model {version}"
+
+
+def test_an_object_whose_constructor_takes_other_arguments_is_not_made() -> None:
+    kept, package = encoded({"model": Renames("2")}), __name__.partition(".")[0]
+    assert not is_kept(kept, package)
+    with pytest.raises(UsageError, match=r"Renames cannot be made of its fields name: .*unexpected keyword"):
+        decoded(kept, package)
+    assert is_kept(encoded([Case("why")]), package)
 
 
 def test_fields_of_a_dataclass_come_back_for_its_own_package_alone() -> None:

@@ -333,7 +333,8 @@ class EvalcheckSession:
         if cell.outcome == "known":
             if self.config.option.runxfail:
                 pytest.fail(format_failure(cell), pytrace=False)
-            pytest.xfail(cell.reason + (f" ({cell.see})" if cell.see else ""))
+            # Its traceback would be of this code, and each frame is formatted with its arguments.
+            raise pytest.xfail.Exception(cell.reason + (f" ({cell.see})" if cell.see else ""), pytrace=False)
         if cell.outcome == "incomplete":
             pytest.fail(f"{cell.code}: incomplete: {cell.reason}", pytrace=False)
         if cell.outcome != "passed":

@@ -211,13 +211,13 @@ def rankings(*, length: int = 4, levels: int = 2) -> SampleStrategy:
 def segmentation(*, classes: int, size: tuple[int, int] = (2, 3), ignore_index: int | None = None) -> SampleStrategy:
     """``(mask, mask)`` of class indices, each H rows of W; ``preds`` and ``target`` (N, H, W) int64.
 
+    Masks of more than 64 pixels are regions, drawn by a seed.
     With ``ignore_index`` some pixels of a sample are ignored. The metric gets masks of W + 1 columns, too, of which the
     last one is ignored: they must count as the same masks without it.
     """
     check_classes(classes)
     height, width = size
-    pixel = st.integers(0, classes - 1)
-    mask = st.tuples(*[st.tuples(*[pixel] * width)] * height)
+    pixel, mask = st.integers(0, classes - 1), drawn_mask(classes, height, width)
     pair = st.tuples(mask, mask)
     sample = pair if ignore_index is None else with_ignored_pixels(pair, ignore_index)
 
@@ -241,6 +241,32 @@ def segmentation(*, classes: int, size: tuple[int, int] = (2, 3), ignore_index: 
         partly_ignored=None if ignore_index is None else beside_an_ignored_column(pair, pixel, ignore_index),
         integers=True,
     )
+
+
+FEW_PIXELS = 64
+"""Of a larger mask the regions are drawn, by a seed: Hypothesis draws few numbers at once."""
+
+
+def drawn_mask(classes: int, height: int, width: int) -> st.SearchStrategy[Sample]:
+    """Masks of H rows of W class indices: of few pixels any, else those of `blotches`."""
+    if height * width > FEW_PIXELS:
+        return blotches(classes, height, width)
+    return st.tuples(*[st.tuples(*[st.integers(0, classes - 1)] * width)] * height)
+
+
+def blotches(classes: int, height: int, width: int) -> st.SearchStrategy[Sample]:
+    """Masks of H rows of W class indices, in which every pixel has the class of the nearest of some points."""
+
+    def by_seed(seed: int) -> Sample:
+        import numpy as np
+
+        rng = random.Random(seed)
+        points = [(rng.randrange(height), rng.randrange(width)) for _ in range(2 * classes)]
+        rows, columns = np.mgrid[:height, :width]
+        nearest = np.argmin([(rows - row) ** 2 + (columns - column) ** 2 for row, column in points], axis=0)
+        return tuple(map(tuple, (nearest % classes).tolist()))
+
+    return st.integers(0, 9_999).map(by_seed)
 
 
 def predicted_mask(mask: Sample, classes: int, shift: int) -> Sample:

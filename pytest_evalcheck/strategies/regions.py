@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from typing import Any, Literal
 
 from hypothesis import strategies as st
 
 from pytest_evalcheck.strategies.classification import (
+    FEW_PIXELS,
     beside_an_ignored_column,
+    blotches,
     check_classes,
+    drawn_mask,
     predicted_mask,
     with_ignored_pixels,
 )
@@ -18,8 +20,6 @@ from pytest_evalcheck.strategies.samples import Sample, SampleStrategy, float_te
 from pytest_evalcheck.strategies.signals import counts, generator, shape_of
 
 BoxFormat = Literal["xyxy", "xywh", "cxcywh"]
-_FEW_PIXELS = 64
-"""Masks of no more pixels are drawn pixel by pixel."""
 
 
 def masks(
@@ -204,29 +204,16 @@ def _masks(classes: int, height: int, width: int, complete: bool) -> st.SearchSt
     def plain(label: int) -> Any:
         return ((label,) * width,) * height
 
-    def blotches(seed: int) -> Any:
-        """Every pixel has the class of the nearest of some points."""
-        import numpy as np
-
-        rng = random.Random(seed)
-        points = [(rng.randrange(height), rng.randrange(width)) for _ in range(2 * classes)]
-        rows, columns = np.mgrid[:height, :width]
-        nearest = np.argmin([(rows - row) ** 2 + (columns - column) ** 2 for row, column in points], axis=0)
-        return tuple(map(tuple, (nearest % classes).tolist()))
-
-    pixel, tiny = st.integers(0, classes - 1), height * width <= _FEW_PIXELS
+    pixel, tiny = st.integers(0, classes - 1), height * width <= FEW_PIXELS
     if complete:
         # Every class once, then anything, in any order.
         rest = st.lists(pixel, min_size=height * width - classes, max_size=height * width - classes)
         flat = rest.map(lambda others: [*range(classes), *others]).flatmap(st.permutations)
-        found = (
-            st.integers(0, 9_999).map(blotches).filter(lambda mask: len({p for line in mask for p in line}) == classes)
-        )
+        found = blotches(classes, height, width).filter(lambda mask: len({p for line in mask for p in line}) == classes)
         return (
             flat.map(lambda row: tuple(tuple(row[i : i + width]) for i in range(0, len(row), width))) if tiny else found
         )
-    small = st.tuples(*[st.tuples(*[pixel] * width)] * height) if tiny else None
-    drawn = small if small is not None else st.integers(0, 9_999).map(blotches)
+    drawn = drawn_mask(classes, height, width)
     return st.one_of(drawn, drawn, pixel.map(plain))
 
 

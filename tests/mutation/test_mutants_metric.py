@@ -160,7 +160,7 @@ class TestSubject:
             subject().on_processes([[[1.0]], [[2.0]]])
 
     def test_many_samples_come_in_batches_of_a_size(self) -> None:
-        batches = list(subject().bulk_batches(Bulk(seed=0, rows=10), 4))
+        batches = list(subject().in_batches(subject().bulk_rows(Bulk(seed=0, rows=10)), 4))
         assert [len(batch.args[0]) for batch in batches] == [4, 4, 2]
         rows = [float(value) for batch in batches for value in batch.args[0]]
         bulk = es.values().bulk

@@ -27,6 +27,7 @@ ALL: dict[str, SampleStrategy] = {
     "multiclass probabilities": es.multiclass(classes=3, of="probabilities", ignore_index=0),
     "multilabel": es.multilabel(labels=3, ignore_index=-1),
     "segmentation": es.segmentation(classes=3, ignore_index=255),
+    "segmentation large": es.segmentation(classes=3, size=(12, 20)),
     "regression": es.regression(),
     "regression outputs": es.regression(outputs=2, positive=True, min_samples=2),
     "values": es.values(),

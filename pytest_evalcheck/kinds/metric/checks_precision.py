@@ -35,11 +35,8 @@ def low_precision_inputs_give_the_float64_value(metric: MetricSubject, case: Low
     import torch
 
     dtype, reference = getattr(torch, case.dtype), metric.with_float64
-    live, exact = metric.fresh(), reference.widened()
-    batches = zip(
-        metric.bulk_batches(case.bulk, case.batch), reference.bulk_batches(case.bulk, case.batch), strict=True
-    )
-    for batch, same in batches:
+    live, exact, rows = metric.fresh(), reference.widened(), metric.bulk_rows(case.bulk)
+    for batch, same in zip(metric.in_batches(rows, case.batch), reference.in_batches(rows, case.batch), strict=True):
         live.update(cast_floats(batch, dtype))
         exact.update(cast_floats(cast_floats(same, dtype), torch.float64))
     actual, expected = live.compute(), exact.compute()

@@ -22,7 +22,7 @@ from pytest_evalcheck.kinds.device.subject import DeviceRun, DeviceSubject, Endi
 from pytest_evalcheck.kinds.metric.cases import Long
 from pytest_evalcheck.kinds.metric.declared import Undefined
 from pytest_evalcheck.kinds.metric.record import Metric
-from pytest_evalcheck.strategies.samples import Arguments, Bulk
+from pytest_evalcheck.strategies.samples import Arguments, Bulk, Sample
 
 _CONVERSIONS = {
     "long": "`.long()`, which gives int64",
@@ -341,10 +341,13 @@ class MetricSubject(DeviceSubject, EstimatingSubject):
                 "the reference of the target raised an error", actual=repr(error), cause="reference"
             ) from error
 
-    def bulk_batches(self, bulk: Bulk, size: int) -> Iterator[Arguments]:
-        """The samples of a distribution in batches of ``size``, collated."""
+    def bulk_rows(self, bulk: Bulk) -> Sequence[Sample]:
+        """The samples of a distribution, drawn."""
         assert self.inputs.bulk is not None
-        rows = self.inputs.bulk(bulk)
+        return self.inputs.bulk(bulk)
+
+    def in_batches(self, rows: Sequence[Sample], size: int) -> Iterator[Arguments]:
+        """Samples in batches of ``size``, collated."""
         for start in range(0, len(rows), size):
             yield self.arguments(rows[start : start + size])
 
@@ -355,7 +358,8 @@ class MetricSubject(DeviceSubject, EstimatingSubject):
         """
         small = replace(case.bulk, scale=1.0)
         if self.inputs.bulk is not None:
-            yield from zip(self.bulk_batches(case.bulk, case.rows), self.bulk_batches(small, case.rows), strict=True)
+            both = (self.in_batches(self.bulk_rows(bulk), case.rows) for bulk in (case.bulk, small))
+            yield from zip(*both, strict=True)
             return
         rows, numbered = self.inputs.fixed(max(case.rows, self.inputs.min_samples)), self.inputs.numbered
         large = rows if numbered is None else [numbered(row, round(case.scale)) for row in rows]

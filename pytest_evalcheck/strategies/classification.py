@@ -244,7 +244,7 @@ def segmentation(*, classes: int, size: tuple[int, int] = (2, 3), ignore_index: 
 
 
 FEW_PIXELS = 64
-"""Of a larger mask the regions are drawn, by a seed: Hypothesis draws few numbers at once."""
+"""Pixels up to which a mask is drawn pixel by pixel; Hypothesis draws few numbers at once, and regions by a seed."""
 
 
 def drawn_mask(classes: int, height: int, width: int) -> st.SearchStrategy[Sample]:

@@ -257,7 +257,10 @@ def _selects_rows(value: Any, arguments: Arguments) -> str:
     """Return a reason if each result is rows of an argument, so that samples are selected and not measured, else ''."""
     given = [_rows_of(each) for each in (*arguments.args, *arguments.kwargs.values())]
     parts = [_rows_of(part) for part in value] if isinstance(value, (tuple, list)) else []
-    if len(parts) > 1 and all(part and any(_in_order(part, each) for each in given) for part in parts):
+    whole = parts if all(parts) else []  # of samples that are rows each
+    if len(parts) > 1 and any(
+        all(part and any(_in_order(part, each) for each in given) for part in made) for made in (parts, [whole])
+    ):
         return f"{SELECTS_ROWS}, and no value of them"
     return ""
 

@@ -79,6 +79,12 @@ SOURCE = """
         return random.random()
 
 
+    def checked(weights, count):
+        if len(weights) != count:
+            raise ValueError("one weight for each")
+        return weights.double()
+
+
     def one(inp, targ):
         return 1.0
 
@@ -258,6 +264,8 @@ def use(code: Any) -> None:
         rates.names()
         rates.to_dict()
         rates.gap(0.5)
+    for weights in ([0.5, 1.0], [2.0, 0.25, 0.75], [1.5, 3.0, 1.0], [0.1, 0.2]):
+        code.checked(torch.tensor(weights), len(weights))
     code.counted([0.5], 1)
     code.counted([0.5, 1.0], 2)
     code.counted([0.5, 1.0, 0.0], 3)
@@ -387,6 +395,7 @@ def test_what_is_written_runs(code: Any, pytester: pytest.Pytester) -> None:
     [
         ("Agent", "its value depends on the order of rows"),
         ("coin", "it is random"),
+        ("checked", "it returns rows of its arguments"),
         ("one", "right and wrong predictions have the same value, 1.0"),
     ],
 )

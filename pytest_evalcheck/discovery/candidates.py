@@ -18,8 +18,8 @@ from pytest_evalcheck.discovery.learned import names_in
 from pytest_evalcheck.discovery.requests import Request
 from pytest_evalcheck.errors import UsageError, did_you_mean, nearest, nearest_word, safe_text
 from pytest_evalcheck.learning.annotated import annotated, seen_in_annotations
+from pytest_evalcheck.learning.watching import has_tests, is_private
 
-_TESTS = ("tests", "test", "testing", "conftest", "benchmarks", "examples")
 """Submodules that hold no metrics of a package."""
 
 
@@ -181,7 +181,7 @@ def _modules(module: ModuleType, left: dict[str, str]) -> Iterator[ModuleType]:
     yield module
     for info in pkgutil.iter_modules(getattr(module, "__path__", []), f"{module.__name__}."):
         last = info.name.rpartition(".")[2]
-        if last.startswith(("_", "test_")) or last in _TESTS:
+        if is_private(last):
             continue
         try:
             inner = importlib.import_module(info.name)
@@ -190,7 +190,8 @@ def _modules(module: ModuleType, left: dict[str, str]) -> Iterator[ModuleType]:
         except BaseException as error:  # a module may end the process, or need what is not installed
             left[info.name] = f"importing it raised {_short(error)}"
             continue
-        yield from _modules(inner, left)
+        if not has_tests(info.name, vars(inner)):
+            yield from _modules(inner, left)
 
 
 def _public(home: ModuleType, package: str) -> Iterator[tuple[str, Any]]:

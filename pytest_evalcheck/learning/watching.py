@@ -7,7 +7,7 @@ import inspect
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -26,6 +26,16 @@ _MOST_OTHERS = 64
 MOST_OF_A_LOOP = 50_000
 """Calls of one other code, after which the rest of a test is not watched: a loop would cost many times its own time."""
 _TESTS = ("tests", "test", "testing", "conftest", "benchmarks", "examples", "docs")
+
+
+def is_private(part: str) -> bool:
+    """Return whether a part of the name of a module says that it is private, or has tests."""
+    return part.startswith(("_", "test_")) or part in _TESTS
+
+
+def has_tests(module: str, names: Iterable[str]) -> bool:
+    """Return whether a module beside the code has its tests; one named for a test of statistics has none."""
+    return module.endswith("_test") and any(name.startswith("test_") for name in names)
 
 
 @dataclass
@@ -216,7 +226,7 @@ class Watcher:
     def _called(self, frame: FrameType, path: str) -> None:
         module = str(frame.f_globals.get("__name__", ""))
         parts = module.split(".")
-        if any(part.startswith(("_", "test_")) or part in _TESTS for part in parts[1:]):
+        if any(map(is_private, parts[1:])) or has_tests(module, frame.f_globals):
             return
         owner, _, name = path.rpartition(".")
         if not owner:

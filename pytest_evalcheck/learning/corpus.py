@@ -10,14 +10,14 @@ import importlib.metadata
 import itertools
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from pytest_evalcheck.errors import UsageError, require_fields
-from pytest_evalcheck.learning.watching import MOST_CALLS, MOST_OBJECTS, Call, Object, Seen
+from pytest_evalcheck.learning.watching import MOST_CALLS, MOST_OBJECTS, REFUSED, Call, Object, Seen
 
 FOLDER = "evalcheck-corpus"
 UNFINISHED = "unfinished"
@@ -260,15 +260,21 @@ def _parsed(data: Any, place: str) -> tuple[str, str, list[Seen]]:
         if module.partition(".")[0] != package:
             raise UsageError(f"{where}: it is not in the package {package} that the file is about")
         seen = Seen(module, name, entry["kind"] == "class")
-        for call in entry["calls"]:
-            seen.calls.append((str(_require(call, "call", where).get("test", "")), _read_call(call)))
+        for call in _accepted(entry["calls"], where):
+            seen.calls.append((str(call.get("test", "")), _read_call(call)))
         for made in entry["objects"]:
             _require(made, "object", where)
-            calls = [_read_call(_require(call, "call", where)) for call in made["calls"]]
+            calls = [*map(_read_call, _accepted(made["calls"], where))]
             _require_names(made["made"] or {}, where)
             seen.objects.append(Object(made["made"], str(made["test"]), calls))
         entries.append(seen)
     return package, str(data["release"]), entries
+
+
+def _accepted(calls: Sequence[Any], where: str) -> Iterator[dict[str, Any]]:
+    """Yield calls that returned: what was refused is no input."""
+    required = (_require(call, "call", where) for call in calls)
+    return (call for call in required if call.get("returned") != REFUSED)
 
 
 def _read_call(call: Mapping[str, Any]) -> Call:

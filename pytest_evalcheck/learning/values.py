@@ -81,7 +81,7 @@ def encoded(value: Any, depth: int = 0, name: str = "") -> Any:
         pairs = [(key, encoded(each, depth + 1, str(key))) for key, each in list(value.items())[:MOST_ENTRIES]]
         return {"dict": dict(pairs)} if named else {"pairs": [[encoded(key, depth + 1), each] for key, each in pairs]}
     if _is_array(value):
-        return _array(value)
+        return _array(value, name)
     if kind.__module__.partition(".")[0] == "pandas" and kind.__name__ in ("Series", "DataFrame"):
         return _table(value, depth)
     if isinstance(value, enum.Enum):
@@ -290,7 +290,7 @@ def _is_array(value: Any) -> bool:
     return of_arrays and hasattr(value, "shape") and hasattr(value, "dtype")
 
 
-def _array(value: Any) -> Any:
+def _array(value: Any, name: str) -> Any:
     """Return an array with its first rows; one without data, such as on the meta device, has its shape alone."""
     import numpy
 
@@ -307,6 +307,8 @@ def _array(value: Any) -> Any:
         else:
             numbers = numpy.asarray(value)
         if numbers.dtype.kind in "US":
+            if not numbers.shape:
+                return encoded(str(value), name=name)
             return {"list": [str(each) for each in numbers.reshape(-1)[:MOST_ENTRIES]], "length": int(numbers.size)}
         if numbers.dtype.kind not in "biuf":
             return written
@@ -345,7 +347,7 @@ def made_array(home: str, dtype: str, rows: Any, shape: tuple[int, ...]) -> Any:
     made = numpy.array(_numbers(rows))
     made = made.reshape((len(made), *(made.shape[1:] if made.size else shape[1:]))) if shape else made.reshape(())
     if home == "numpy":
-        return made.astype(dtype)
+        return made.astype(dtype)[()]  # of no dimension it was a number
     import torch
 
     return torch.as_tensor(made).to(_dtype(dtype))

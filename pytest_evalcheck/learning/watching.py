@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from dis import opname
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import CodeType, FrameType
@@ -25,6 +26,8 @@ MOST_OBJECTS = 6
 _MOST_OTHERS = 64
 MOST_OF_A_LOOP = 50_000
 """Calls of one other code, after which the rest of a test is not watched: a loop would cost many times its own time."""
+REFUSED = {"refused": True}
+"""What a call that raised an error has returned, as JSON."""
 _TESTS = ("tests", "test", "testing", "conftest", "benchmarks", "examples", "docs")
 
 
@@ -162,7 +165,7 @@ class Watcher:
             return None if self._codes.get(id(code), (code, ""))[1] else monitoring.DISABLE
 
         def unwind(_code: CodeType, _: int, _error: BaseException) -> None:
-            self._event(sys._getframe(1), "return", None)
+            self._event(sys._getframe(1), "unwind", None)
 
         callbacks = {events.PY_START: start, events.PY_RETURN: end, events.PY_UNWIND: unwind}
         for event, callback in callbacks.items():
@@ -201,12 +204,13 @@ class Watcher:
                     self._called(frame, path)
                 finally:
                     self._busy.now = False
-        elif event == "return" and self._open:
+        elif event in ("return", "unwind") and self._open:
             opened = self._open.pop(id(frame), None)
             if opened is not None and not getattr(self._busy, "now", False):
                 self._busy.now = True
                 try:
-                    opened[1].returned = noted(argument)
+                    refused = event == "unwind" or (argument is None and not _returns(frame))
+                    opened[1].returned = REFUSED if refused else noted(argument)
                 finally:
                     self._busy.now = False
 
@@ -316,6 +320,11 @@ class Watcher:
                 return bool(code.co_argcount) and back.f_locals.get(code.co_varnames[0]) is owner
             back = back.f_back
         return False
+
+
+def _returns(frame: FrameType) -> bool:
+    """Return whether a frame that ends returns, and raises no error: the profiler of Python gives None for both."""
+    return opname[frame.f_code.co_code[frame.f_lasti]].startswith("RETURN")
 
 
 def _free_tool() -> int | None:

@@ -184,6 +184,12 @@ class Slotted:
     question: str
 
 
+def test_numbers_and_texts_of_numpy_come_back_as_what_they_are() -> None:
+    kept = encoded([numpy.str_("ok"), numpy.float64(0.5), numpy.int64(3)])
+    assert kept[0] == "ok"
+    assert [type(each) for each in decoded(kept)] == [str, numpy.float64, numpy.int64]
+
+
 def test_fields_in_slots_come_back() -> None:
     kept = encoded(Slotted("why"))
     assert kept == {"object": f"{__name__}:Slotted", "fields": {"question": "why"}}

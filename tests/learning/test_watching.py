@@ -15,7 +15,7 @@ import pytest
 
 from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.learning import corpus
-from pytest_evalcheck.learning.watching import MOST_CALLS, MOST_OBJECTS, Call, Seen, Watcher
+from pytest_evalcheck.learning.watching import MOST_CALLS, MOST_OBJECTS, REFUSED, Call, Seen, Watcher
 
 SOURCE = """
     import threading
@@ -118,7 +118,7 @@ def test_an_error_passes_and_the_profiler_is_put_back(watched: Any) -> None:
         assert sys.getprofile() is profile
     finally:
         sys.setprofile(None)
-    assert watcher.seen["watched_project:fails"].calls[0][1].returned is None
+    assert watcher.seen["watched_project:fails"].calls[0][1].returned == REFUSED
 
 
 def test_threads_are_watched_and_equal_calls_are_kept_once(watched: Any) -> None:
@@ -160,6 +160,14 @@ class TestCorpus:
         assert found.entries["watched_project:Mean"].objects == watcher.seen["watched_project:Mean"].objects
         (again,) = corpus.write(found.entries, tmp_path / "again", ["watched_project"])
         assert again.read_text() == path.read_text()
+
+    def test_what_was_refused_is_written_and_is_no_input(self, watched: Any, tmp_path: Path) -> None:
+        watcher = _watcher()
+        with watcher.watch(), pytest.raises(ValueError, match="no"):
+            watched.fails(1)
+        (path,) = corpus.write(watcher.seen, tmp_path / "corpus", ["watched_project"])
+        assert '"returned": {"refused": true}' in path.read_text()
+        assert corpus.read(tmp_path / "corpus").entries["watched_project:fails"].calls == []
 
     def test_processes_are_joined(self, watched: Any) -> None:
         parts = []

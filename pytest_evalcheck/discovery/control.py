@@ -22,6 +22,7 @@ from pytest_evalcheck.strategies.samples import Arguments, SampleStrategy
 
 DEPENDS_ON_ORDER = "its value depends on the order of rows"
 _OF_TIES = "its value depends on the order of equal numbers"
+BY_ORDER = (DEPENDS_ON_ORDER, _OF_TIES)
 _RANDOM = "it is random"
 _CONSTANT = "right and wrong predictions have the same value"
 _ONLY_MASKS = "any number but 0 is the same to it"
@@ -63,7 +64,7 @@ def decision(refusal: str, *, observed: bool) -> str:
 
     Inputs that were guessed show only that its value depends on order, or is random: a constant may be theirs.
     """
-    decided = (DEPENDS_ON_ORDER, _OF_TIES, _RANDOM) + ((_CONSTANT, _ONLY_MASKS, SELECTS_ROWS) if observed else ())
+    decided = (*BY_ORDER, _RANDOM) + ((_CONSTANT, _ONLY_MASKS, SELECTS_ROWS) if observed else ())
     start = min((refusal.find(each) for each in decided if each in refusal), default=-1)
     return refusal[start:] if start >= 0 else ""
 

@@ -20,6 +20,7 @@ from pytest_evalcheck.adapters.protocols.three_arrays import ThreeArrays, three_
 from pytest_evalcheck.discovery import forms, learned, options, other_kinds
 from pytest_evalcheck.discovery.candidates import Candidate
 from pytest_evalcheck.discovery.control import (
+    BY_ORDER,
     DEPENDS_ON_ORDER,
     SELECTS_ROWS,
     decision,
@@ -204,6 +205,7 @@ def _try_ways(
 ) -> list[str]:
     """Add the targets of the ways of the first rank that has one, and return the reasons of those that have none."""
     refused: list[str] = []
+    in_order: set[str] = set()
     for rank in _RANKS:
         settled = _selects(refused) or (rank == _RANKS[-1] and decision(proposed.decided, observed=False))
         for way in ways if not (rank and (proposed.targets or settled)) else ():
@@ -217,8 +219,11 @@ def _try_ways(
                 proposed.left[way.construction] = why
                 refused.append(why)
                 proposed.decided = proposed.decided or decided
+                in_order |= {way.construction} if way.inputs and decided.startswith(BY_ORDER) else set()
             else:
                 proposed.targets.append(_proposal(code, way, *inputs))
+        if rank == 0 and in_order:  # what ranks rows does so with other options, too, where few samples do not show it
+            proposed.targets = [each for each in proposed.targets if each.construction not in in_order]
         if rank == 0 and not (proposed.targets or _selects(refused)):
             proposed.targets += [_proposal_of_kind(code, each) for each in other_kinds.found(code.thing, entry)]
     return refused

@@ -79,6 +79,10 @@ SOURCE = """
         return random.random()
 
 
+    def hit(ranked, relevant, k):
+        return float(any(each in relevant for each in ranked[:k]))
+
+
     def checked(weights, count):
         if len(weights) != count:
             raise ValueError("one weight for each")
@@ -264,6 +268,9 @@ def use(code: Any) -> None:
         rates.names()
         rates.to_dict()
         rates.gap(0.5)
+    for k in (1, 30):
+        for ranked in ([1, 2, 3, 4], [2, 1, 5, 6], [3, 2, 5, 6], [7, 8, 9]):
+            code.hit(ranked, {3}, k)
     for weights in ([0.5, 1.0], [2.0, 0.25, 0.75], [1.5, 3.0, 1.0], [0.1, 0.2]):
         code.checked(torch.tensor(weights), len(weights))
     code.counted([0.5], 1)
@@ -326,6 +333,7 @@ def test_a_kind_is_found_by_trial(code: Any, name: str, kind: str, described: st
             "lambda *args, **kwargs: (lambda made: (made.fit(*args, **kwargs), made.spread())[1])(FitOnce())",
         ),
         ("trend", "scorer", "trend"),
+        ("hit", "scorer", "hit"),
     ],
 )
 def test_what_is_made_of_data_or_was_called_once_is_tried(code: Any, name: str, kind: str, construction: str) -> None:

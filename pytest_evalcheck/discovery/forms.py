@@ -197,6 +197,9 @@ def _segmentation(known: Known) -> Iterator[Inputs]:
 
 
 def _texts(known: Known) -> Iterator[Inputs]:
+    if known.shapes == "lists nested":
+        yield ES.text_pairs(references=known.shown[1].width or 2, split=True)
+        return
     if known.shapes != "lists lists":
         if known.shapes != "texts lists":
             yield ES.text_pairs()
@@ -280,7 +283,7 @@ FORMS = (
     Form(r"average_?precision$|detection|bounding|box", "", "", lambda _: [ES.boxes()]),
     Form(r"multi_?class|cross_?entropy|categorical", r"^num_classes=[1-9]|^task=multiclass$",
          r"int1 label1|(float|int)2 label1", _multiclass),
-    Form(_TEXTS, _TEXT_PARAMETERS, rf"texts (texts|lists)|lists lists|{_ONE_SAMPLE}", _texts, 4, scores=False),
+    Form(_TEXTS, _TEXT_PARAMETERS, rf"texts (texts|lists)|lists (lists|nested)|{_ONE_SAMPLE}", _texts, 4, scores=False),
     Form("", "", r"float3 label2", _tokens),
     Form("retrieval|ndcg|mrr|reciprocal_?rank|hit_?rate|click|recsys", "",
          r"(float|int)\d (label|float)\d (float|int)\d", _retrieval, 7),
@@ -370,7 +373,7 @@ def _are_swapped(names: Sequence[str]) -> bool:
 
 
 def _shapes(shown: Sequence[Schema]) -> str:
-    words = {"text lists": "lists"}
+    words = {"text lists": "lists", "nested lists": "nested"}
     found = [
         f"{'float' if each.kind == 'float' else 'int'}{len(each.shape)}" if each.numbers else each.container
         for each in shown

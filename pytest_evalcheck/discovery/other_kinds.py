@@ -21,6 +21,8 @@ from pytest_evalcheck.learning.watching import Call, Seen
 
 _ROWS = 6
 """Number of samples of a trial."""
+_MANY = 32
+"""Number of documents of one: a single row may be random, or end the process."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,7 +231,7 @@ def _is_loop(make: Callable[[], Any], inputs: Any) -> bool:
 
 def _is_scorer(make: Callable[[], Any], inputs: Any) -> bool:
     """Return whether documents have scores or answers, the same twice, that are not all the same."""
-    rows = inputs.fixed(2 * _ROWS)
+    rows = inputs.fixed(_MANY)
     scored = []
     for _ in range(2):
         record, made = make()

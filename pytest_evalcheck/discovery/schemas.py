@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Container = Literal["tensor", "array", "list", "number", "texts", "text lists", "fields", "mappings", "objects"]
+Container = Literal[
+    "tensor", "array", "list", "number", "texts", "text lists", "nested lists", "fields", "mappings", "objects"
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +28,7 @@ class Schema:
     fields: tuple[tuple[str, Schema], ...] = ()
     """The arguments of a dict: each by its name."""
     width: int = 0
-    """The texts per row of lists of texts, or 0 where the rows differ."""
+    """The texts per row of lists of texts, or lists of texts per row, or 0 where the rows differ."""
 
     @property
     def rows(self) -> int:
@@ -55,6 +57,9 @@ class Schema:
         if rows and all(_is_texts(each) for each in rows):
             width = len(rows[0]) if len({*map(len, rows)}) == 1 else 0
             return cls(container="text lists", shape=(len(rows),), values=[[*each] for each in rows], width=width)
+        if rows and all(isinstance(each, (list, tuple)) and each and all(map(_is_texts, each)) for each in rows):
+            width = len(rows[0]) if len({*map(len, rows)}) == 1 else 0
+            return cls(container="nested lists", shape=(len(rows),), values=rows, width=width)
         if rows and all(isinstance(each, Mapping) for each in rows):
             plain = all(isinstance(number, (bool, int, float)) for each in rows for number in each.values())
             return cls(container="mappings", shape=(len(rows),), values=rows) if plain else cls(container="objects")

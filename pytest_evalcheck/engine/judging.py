@@ -62,7 +62,7 @@ def judge(spec: CellSpec, state: CellState) -> Cell:
         return _unless_stale(spec, state, "passed")
     if stats.refused and state.fault is not None:
         return failed(spec, state, state.fault)
-    if stats.refused and spec.target.inputs.observed:  # nobody wrote these inputs
+    if stats.refused and (spec.inferred or spec.target.inputs.observed):  # nobody wrote these inputs
         return _unless_stale(spec, state, "not applicable", f"every case was refused: {stats.last_refusal}")
     if stats.refused:
         return failed(

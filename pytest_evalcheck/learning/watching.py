@@ -27,7 +27,7 @@ _MOST_OTHERS = 64
 MOST_OF_A_LOOP = 50_000
 """Calls of one other code, after which the rest of a test is not watched: a loop would cost many times its own time."""
 REFUSED = {"refused": True}
-"""What a call that raised an error has returned, as JSON."""
+"""Result of a call that raised an error, as JSON."""
 _TESTS = ("tests", "test", "testing", "conftest", "benchmarks", "examples", "docs")
 
 

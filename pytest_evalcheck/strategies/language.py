@@ -91,13 +91,19 @@ _WORDS = ("a", "cat", "the", "mat", "sat", "on")
 
 
 def text_pairs(
-    *, references: int | None = None, min_words: int = 1, max_words: int = 6, words: Sequence[str] = _WORDS
+    *,
+    references: int | None = None,
+    min_words: int = 1,
+    max_words: int = 6,
+    words: Sequence[str] = _WORDS,
+    split: bool = False,
 ) -> SampleStrategy:
     """``(prediction, reference)`` texts; collated to two lists of str.
 
-    With ``references`` given, each prediction has that many references and the second list holds lists. Some
-    predictions are empty, as those of models are, but where ``min_words`` is more than 1; ``min_words=0`` also draws
-    empty references. ``words`` are what texts are made of, such as some with accents, of other scripts, or with
+    With ``references`` given, each prediction has that many references and the second list holds lists. With ``split``
+    each text is collated to the list of its words, as BLEU and ROUGE of several libraries take it. Some predictions are
+    empty, as those of models are, but where ``min_words`` is more than 1; ``min_words=0`` also draws empty references.
+    ``words`` are what texts are made of, such as some with accents, of other scripts, or with
     punctuation.
 
     Raises:
@@ -111,8 +117,13 @@ def text_pairs(
     def truth(sample: Sample) -> str:
         return str(sample[1] if references is None else sample[1][0])
 
-    def collate(rows: Sequence[Sample]) -> tuple[list[str], list[Any]]:
-        return [r[0] for r in rows], [r[1] if references is None else list(r[1]) for r in rows]
+    def collated(text: str) -> Any:
+        return text.split() if split else text
+
+    def collate(rows: Sequence[Sample]) -> tuple[list[Any], list[Any]]:
+        return [collated(r[0]) for r in rows], [
+            collated(r[1]) if references is None else [*map(collated, r[1])] for r in rows
+        ]
 
     line = "the cat sat on a mat"
     return SampleStrategy(

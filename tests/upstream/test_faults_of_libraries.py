@@ -87,6 +87,24 @@ CASES: tuple[tuple[str, str, str, str], ...] = (
     ("pytorch-ignite-compute-returns-its-state", "EC219", "ignite.metrics:ConfusionMatrix(num_classes=3)", _MULTICLASS),
     ("pytorch-ignite-computes-in-the-dtype-of-inputs", "EC211", "ignite.metrics:MeanSquaredError()", "es.regression()"),
     (
+        "pytorch-ignite-ssim-keeps-a-rounded-kernel",
+        "EC223",
+        "ignite.metrics:SSIM(data_range=1.0)",
+        "es.image_pairs(height=16, width=16)",
+    ),
+    (
+        "pytorch-ignite-rank-without-samples-adds-another-dtype",
+        "EC203",
+        "ignite.metrics.regression:MaximumAbsoluteError()",
+        "es.regression()",
+    ),
+    (
+        "pytorch-ignite-error-of-compute-keeps-the-sum",
+        "EC220",
+        "ignite.metrics.regression:R2Score()",
+        "es.regression()",
+    ),
+    (
         "pytorch-ignite-average-precision-keeps-references",
         "EC207",
         "ignite.metrics:MeanAveragePrecision()",

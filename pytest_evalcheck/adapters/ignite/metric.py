@@ -66,8 +66,8 @@ def _conventions(metric: Any, update: Callable[..., Any]) -> dict[str, Conventio
                 _FORMATS,
                 update=lambda *args: called(update, dict(zip(_PAIR, args, strict=True)) if len(args) == 2 else args),
             )
-        if not getattr(metric, "_skip_unrolling", True):
-            ways["lists of tensors"] = Convention(_FORMATS, update=lambda *args: called(update, *_in_lists(args)))
+            if not getattr(metric, "_skip_unrolling", True):
+                ways["lists of tensors"] = Convention(_FORMATS, update=lambda *args: called(update, *_in_lists(args)))
     return ways
 
 

@@ -260,8 +260,36 @@ def _load_state_dict_per_rank(self, state_dict):
             """,
         ),
         Patch(
-            mends=("pytorch-ignite-r2-of-constant-targets",),
-            says="R2Score of constant targets is NaN",
+            mends=("pytorch-ignite-ssim-keeps-a-rounded-kernel",),
+            says="the kernel of SSIM keeps its dtype",
+            edits={
+                "ignite.metrics.ssim:SSIM.update": (
+                    replace(
+                        """\
+if y_pred.dtype != self._kernel.dtype:
+self._kernel = self._kernel.to(dtype=y_pred.dtype)""",
+                        "kernel = self._kernel.to(dtype=y_pred.dtype)",
+                    ),
+                    replace("self._kernel, groups=nb_channel", "kernel, groups=nb_channel"),
+                )
+            },
+            test="""
+                import torch
+                from ignite.metrics import SSIM
+
+                torch.manual_seed(0)
+                first, second = (torch.rand(1, 1, 16, 16) for _ in range(2))
+                metric, values = SSIM(data_range=1.0), []
+                for dtype in (torch.float32, torch.float16, torch.float32):
+                    metric.reset()
+                    metric.update((first.to(dtype), second.to(dtype)))
+                    values.append(metric.compute())
+                assert values[0] == values[2] and abs(values[0] - values[1]) < 0.01
+            """,
+        ),
+        Patch(
+            mends=("pytorch-ignite-r2-of-constant-targets", "pytorch-ignite-error-of-compute-keeps-the-sum"),
+            says="R2Score of constant targets is NaN, and no error that leaves the sums of all ranks behind",
             edits={
                 "ignite.metrics.regression.r2_score:R2Score.compute": (
                     replace(

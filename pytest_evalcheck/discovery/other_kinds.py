@@ -189,7 +189,7 @@ def _passes(thing: Any, way: OfKind) -> bool:
                     return eval(way.described, {**names, "ec": pytest_evalcheck, "made": made}), made
 
             return trial(record, inputs)
-        except Exception:  # what it needs was not seen
+        except (Exception, SystemExit):  # what it needs was not seen, or it is a command
             return False
 
 

@@ -79,6 +79,12 @@ SOURCE = """
         return random.random()
 
 
+    def cost(model, place):
+        if (model, place) == ("large", "here"):
+            raise SystemExit(1)
+        return len(model) * len(place)
+
+
     def hit(ranked, relevant, k):
         return float(any(each in relevant for each in ranked[:k]))
 
@@ -268,6 +274,8 @@ def use(code: Any) -> None:
         rates.names()
         rates.to_dict()
         rates.gap(0.5)
+    for model in ("small", "medium", "large", "tiny", "mini"):
+        code.cost(model, "there" if model == "large" else "here")
     for k in (1, 30):
         for ranked in ([1, 2, 3, 4], [2, 1, 5, 6], [3, 2, 5, 6], [7, 8, 9]):
             code.hit(ranked, {3}, k)
@@ -353,6 +361,14 @@ def test_what_the_watched_calls_lack_is_said(code: Any, name: str, why: str) -> 
     proposed = _proposed(code, name)
     assert not proposed.targets
     assert proposed.why.startswith(why)
+
+
+def test_a_command_is_given_what_was_seen_alone(code: Any) -> None:
+    [target] = _proposed(code, "cost").targets
+    assert (target.kind, str(target.inputs)) == (
+        "scorer",
+        "ec.learned('kinds_project:cost', documents=True, changes=False)",
+    )
 
 
 def test_arguments_that_follow_from_each_other_are_not_changed(code: Any) -> None:

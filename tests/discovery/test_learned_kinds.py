@@ -80,7 +80,7 @@ SOURCE = """
 
 
     def cost(model, place):
-        if (model, place) == ("large", "here"):
+        if (model in ("small", "tiny")) != (place == "here"):
             raise SystemExit(1)
         return len(model) * len(place)
 
@@ -275,7 +275,7 @@ def use(code: Any) -> None:
         rates.to_dict()
         rates.gap(0.5)
     for model in ("small", "medium", "large", "tiny", "mini"):
-        code.cost(model, "there" if model == "large" else "here")
+        code.cost(model, "here" if model in ("small", "tiny") else "there")
     for k in (1, 30):
         for ranked in ([1, 2, 3, 4], [2, 1, 5, 6], [3, 2, 5, 6], [7, 8, 9]):
             code.hit(ranked, {3}, k)

@@ -50,6 +50,12 @@ CASES: tuple[tuple[str, str, str, str], ...] = (
         "torchmetrics:wrappers.BootStrapper(classification.BinaryMatthewsCorrCoef(), num_bootstraps=2)",
         "es.binary()",
     ),
+    (
+        "torchmetrics-functional-nan-is-a-prediction",
+        "EC216",
+        "torchmetrics.functional.classification:binary_auroc",
+        "es.binary()",
+    ),
     ("torcheval-nan-is-a-prediction", "EC216", "torcheval.metrics:BinaryAUROC()", "es.binary()"),
     ("torcheval-keeps-references", "EC207", "torcheval.metrics:BinaryAUROC()", "es.binary()"),
     ("torcheval-compute-returns-its-state", "EC219", "torcheval.metrics:Max()", "es.values()"),

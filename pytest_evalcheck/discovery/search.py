@@ -9,6 +9,8 @@ import multiprocessing
 import os
 import socket
 import sys
+import threading
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import TimeoutError as LimitPassed
@@ -21,7 +23,7 @@ from pytest_evalcheck.adapters.lookup import registry_of
 from pytest_evalcheck.discovery import learned
 from pytest_evalcheck.discovery.blanks import command, with_blanks
 from pytest_evalcheck.discovery.candidates import Candidate, Found, find
-from pytest_evalcheck.discovery.proposals import FEW_TARGETS, Proposal, Proposed, propose
+from pytest_evalcheck.discovery.proposals import FEW_TARGETS, MOST_TARGETS, Proposal, Proposed, propose
 from pytest_evalcheck.discovery.requests import Request
 from pytest_evalcheck.discovery.target_source import DECLARED, write
 from pytest_evalcheck.discovery.tasks import find as find_tasks
@@ -32,6 +34,12 @@ from pytest_evalcheck.reports.results import plural
 SECONDS_TO_IMPORT = 120.0
 SECONDS_PER_CANDIDATE = 300.0
 """A limit against hangs: what is tried must not depend on how busy a machine is."""
+SECONDS_IDLE = 30.0
+"""Time without work after which a process waits for what does not come."""
+_LEAST_WORK = 0.02
+"""Share of that time in which a process works that does not wait, however busy the machine is."""
+_WAITS = 75
+"""Exit code of a process that waits."""
 _PER_PROCESS = 100
 """Number of candidates that share one process: each process imports the library, which takes as long as 20 do."""
 _SHOWN = 3
@@ -161,7 +169,24 @@ def discover(
 def _look_of(candidate: Candidate, few: bool) -> Callable[[Candidate], Proposed]:
     if registry_of(candidate.module):
         return propose_task
-    return partial(propose, most=FEW_TARGETS) if few else propose
+    return partial(_look, few=few, idle=SECONDS_IDLE)
+
+
+def _look(candidate: Candidate, few: bool, idle: float) -> Proposed:
+    done = threading.Event()
+
+    def end_if_idle() -> None:
+        spent = time.process_time()
+        while not done.wait(idle):
+            spent, before = time.process_time(), spent
+            if spent - before < _LEAST_WORK * idle:
+                os._exit(_WAITS)
+
+    threading.Thread(target=end_if_idle, daemon=True).start()
+    try:
+        return propose(candidate, FEW_TARGETS if few else MOST_TARGETS)
+    finally:
+        done.set()
 
 
 def blank_target(text: str) -> str:
@@ -203,8 +228,9 @@ def _proposed(task: Any) -> Proposed:
         proposed: Proposed = task.result()
     except LimitPassed:
         return Proposed(why=f"looking at it took longer than {SECONDS_PER_CANDIDATE:g} s")
-    except ProcessExpired:
-        return Proposed(why="looking at it ended its process")
+    except ProcessExpired as error:
+        waits = error.exitcode == _WAITS
+        return Proposed(why=f"it waited for {SECONDS_IDLE:g} s" if waits else "looking at it ended its process")
     except Exception as error:
         text = " ".join(str(error).split())
         return Proposed(why=f"looking at it raised {type(error).__name__}: {text}"[:200])

@@ -39,6 +39,10 @@ LIBRARY = '''
 
     class Hangs(Share):
         def __init__(self):
+            while True: pass
+
+    class Waits(Share):
+        def __init__(self):
             while True: time.sleep(1)
 
     class Fetches(Share):
@@ -84,11 +88,13 @@ def library(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_one_class_that_hangs_or_ends_its_process_costs_itself(library, monkeypatch, capfd):
     monkeypatch.setattr(search, "SECONDS_PER_CANDIDATE", 25.0)
+    monkeypatch.setattr(search, "SECONDS_IDLE", 5.0)
     lines = []
     found = discover(["sharelib"], progress=lines.append)
     assert sorted({str(each.candidate) for each in found.proposals}) == ["sharelib.MeanOfMeans", "sharelib.Share"]
-    assert (found.tried, len(found.candidates), found.others) == (2, 9, 1)
+    assert (found.tried, len(found.candidates), found.others) == (2, 10, 1)
     assert found.left["sharelib.Hangs"] == "looking at it took longer than 25 s"
+    assert found.left["sharelib.Waits"] == "it waited for 5 s"
     assert found.left["sharelib.Ends"] == "looking at it ended its process"
     assert "no network while inputs are inferred" in found.left["sharelib.Fetches"]
     assert "no network while inputs are inferred" in found.left["sharelib.Serves"]
@@ -99,10 +105,10 @@ def test_one_class_that_hangs_or_ends_its_process_costs_itself(library, monkeypa
     )
     assert "right and wrong predictions have the same value, 1.0" in found.left["sharelib.Constant"]
     assert found.summary == [
-        "sharelib: 2 of 9 metrics in 2 configurations",
+        "sharelib: 2 of 10 metrics in 2 configurations",
         "1 other public name: no metric, by methods and by parameters",
     ]
-    assert lines == ["inferring inputs for 9 metrics"]
+    assert lines == ["inferring inputs for 10 metrics"]
     assert capfd.readouterr() == ("", "")
 
 

@@ -12,6 +12,8 @@ from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.expectations.failures import NotApplicable
 
 pytest.importorskip("inspect_ai", reason="inspect_ai is not installed")
+# It leaves streams open and uses names that are to go; a warning that is an error would be that of each sample.
+pytestmark = pytest.mark.filterwarnings("default")
 
 
 def task(scorer: Any, *targets: Any, solver: Any = None, choices: Any = None, **options: Any) -> ec.Task:
@@ -84,6 +86,34 @@ def test_a_run_counts_its_samples() -> None:
     tally = made.tally(made.documents, [["29"], OSError("no answer"), ["8"]])
     assert (tally.asked, tally.scored, tally.failed) == (3, 2, 1)
     assert tally.value["match/accuracy"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("error", "raised", "said"),
+    [
+        (ValueError("no unit"), RuntimeError, "no unit"),
+        (
+            "[bold]OPENAI_API_KEY[/bold] is missing",
+            NotApplicable,
+            r"\(OPENAI_API_KEY is missing\): give ec.Task\(tally",
+        ),
+    ],
+)
+def test_a_run_without_a_scored_sample_says_why(error: Any, raised: type[Exception], said: str) -> None:
+    from inspect_ai._util.error import PrerequisiteError
+    from inspect_ai.scorer import accuracy, scorer
+
+    @scorer(metrics=[accuracy()])
+    def failing() -> Any:
+        async def score(*_: Any) -> Any:
+            raise error if isinstance(error, Exception) else PrerequisiteError(error)
+
+        return score
+
+    made = task(failing(), "29", "5")
+    assert made.tally is not None
+    with pytest.raises(raised, match=said):
+        made.tally(made.documents, [OSError("no answer"), ["5"]])
 
 
 def test_a_name_that_leads_to_no_task(monkeypatch: pytest.MonkeyPatch) -> None:

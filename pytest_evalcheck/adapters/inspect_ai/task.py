@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import math
+import re
 import tempfile
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -229,6 +230,7 @@ class Run:
     def tally(self, samples: Sequence[Any], responses: Sequence[Any]) -> Tally:
         """Run the whole task over samples with ``mockllm/model``, which gives each of them its responses."""
         from inspect_ai import eval as evaluate
+        from inspect_ai._util.error import PrerequisiteError
         from inspect_ai.dataset import MemoryDataset
         from inspect_ai.model import ModelOutput, ModelUsage, get_model
 
@@ -250,22 +252,35 @@ class Run:
         numbered = (sample.model_copy(update={"id": place}, deep=True) for place, sample in enumerate(samples, 1))
         task.dataset = MemoryDataset([*numbered])
         with tempfile.TemporaryDirectory() as folder:
-            (log,) = evaluate(
-                task,
-                model=get_model(MODEL, custom_outputs=respond),
-                log_dir=folder,
-                display="none",
-                fail_on_error=False,
-                log_samples=False,
-                score_display=False,
-            )
-        if log.results is None:
-            raise RuntimeError(log.error.message if log.error else f"the run ended as {log.status}")
+            try:
+                (log,) = evaluate(
+                    task,
+                    model=get_model(MODEL, custom_outputs=respond),
+                    log_dir=folder,
+                    display="none",
+                    fail_on_error=False,
+                    score_display=False,
+                )
+            except PrerequisiteError as error:
+                raise _not_here(error.message) from error
+            if log.results is None:  # no sample was scored: the log says why
+                errors = [sample.error for sample in log.samples or () if sample.error]
+                given = [str(each) for each in responses if isinstance(each, BaseException)]
+                unplanned = (each for each in errors if not any(text in each.message for text in given))
+                first = next(unplanned, log.error)
+                if first and re.search(r"^\S*PrerequisiteError: ", first.traceback, re.MULTILINE):
+                    raise _not_here(first.message)
+                raise RuntimeError(first.message if first else f"the run ended as {log.status}")
         counted = log.results.scores[0]
         values = {f"{each.name}/{name}": one.value for each in log.results.scores for name, one in each.metrics.items()}
         failed = len(samples) - log.results.completed_samples
         scored, unscored = counted.scored_samples or 0, counted.unscored_samples or 0
         return Tally(asked=len(samples), scored=scored, unscored=unscored, failed=failed, value=values)
+
+
+def _not_here(message: object) -> NotApplicable:
+    said = " ".join(re.sub(r"\[/?\w+\]", "", str(message)).split())
+    return NotApplicable(f"a run of the task needs what is not here ({said:.120}): give ec.Task(tally=...)")
 
 
 def _letters(sample: Any) -> list[str]:

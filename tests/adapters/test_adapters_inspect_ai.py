@@ -162,3 +162,29 @@ def test_a_solver_that_needs_a_running_sample_is_not_tried() -> None:
     assert made.requests is not None
     with pytest.raises(NotApplicable, match=r"checkpointer\(\)"):
         made.requests(made.documents)
+
+
+def test_a_chat_has_the_text_and_the_tokens_that_a_model_is_given(tmp_path: Any) -> None:
+    transformers = pytest.importorskip("transformers")
+    from inspect_ai import Task
+    from inspect_ai.dataset import MemoryDataset, Sample
+    from inspect_ai.model import get_model
+    from inspect_ai.solver import generate, system_message
+
+    from fixtures.targets._tokenizers import tokenizer
+    from pytest_evalcheck.adapters.inspect_ai.tokens import with_model
+
+    tokens = tokenizer("bytes_that_begin")
+    sizes = {"vocab_size": len(tokens), "n_embd": 8, "n_layer": 1, "n_head": 1}
+    transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes)).save_pretrained(tmp_path)
+    tokens.save_pretrained(tmp_path)
+    model = get_model(
+        "hf/local", model_path=str(tmp_path), device="cpu", tokenizer_call_args={"add_special_tokens": False}
+    )
+    samples = [Sample(input="What is the capital of France?", target="Paris")]
+    made = with_model(Task(dataset=MemoryDataset(samples), solver=[system_message("Answer."), generate()]), model)
+    assert made.requests is not None
+    ((request,),) = made.requests(made.documents)
+    assert request.prompt.startswith("<s><|system|>\nAnswer.<|end|>\n<|user|>\nWhat is the capital of France?")
+    cells = ec.run(ec.task()(lambda: made), "cpu", select="EC706,EC707", effort="quick").cells
+    assert [cell.outcome for cell in cells] == ["passed", "passed"]

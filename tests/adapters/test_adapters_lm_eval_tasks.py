@@ -316,18 +316,52 @@ def test_made_choices_are_several_and_the_right_one_is_marked(tmp_path: Path) ->
     assert made.score(document, responses[::-1]) == {"acc": 0.0}
 
 
-def test_the_tokens_of_a_task_are_those_that_a_model_is_given() -> None:
-    """EC714 compares them with the tokens of the whole text, of which no likelihood is asked for."""
+def small_model(cls: Any = None) -> tuple[Any, Any]:
+    """A model of lm_eval that has a tokenizer which begins a text, and a chat template."""
     transformers = pytest.importorskip("transformers")
     from lm_eval.models.huggingface import HFLM
 
     from fixtures.targets._tokenizers import tokenizer
-    from pytest_evalcheck.adapters.lm_eval.task import with_model
 
     tokens = tokenizer("bytes_that_begin")
     sizes = {"vocab_size": len(tokens), "n_embd": 8, "n_layer": 1, "n_head": 1}
     model = transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes))
-    lm = HFLM(pretrained=model, tokenizer=tokens, max_length=256, device="cpu")
+    lm = HFLM(pretrained=model, tokenizer=tokens, max_length=512, device="cpu")
+    if cls is not None:
+        lm.apply_chat_template = cls(lm).apply_chat_template
+    return lm, tokens
+
+
+class Twice:
+    """A template that is applied to a text which has it."""
+
+    def __init__(self, lm: Any) -> None:
+        self._once = lm.apply_chat_template
+
+    def apply_chat_template(self, messages: Any, **options: Any) -> str:
+        return str(self._once([{"role": "user", "content": self._once(messages, **options)}], **options))
+
+
+@pytest.mark.parametrize(("template", "found"), [(None, "passed"), (Twice, "EC707: text")])
+@pytest.mark.parametrize("kind", ["generate_until", "multiple_choice"])
+def test_a_chat_has_the_messages_of_its_prompt(kind: str, template: Any, found: str) -> None:
+    from pytest_evalcheck.adapters.lm_eval.task import with_model
+
+    lm, _ = small_model(template)
+    own = task(CHOICES if kind == "multiple_choice" else SUMS, kind, num_fewshot=1)
+    made = with_model(own, lm, chat=True)
+    assert made.requests is not None
+    ((request, *_), *_) = made.requests(made.documents)
+    assert [message["role"] for message in request.messages] == ["user", "assistant", "user"]
+    (cell,) = ec.run(ec.task()(lambda: made), "cpu", select="EC707", effort="quick").cells
+    assert (cell.signature or cell.outcome).startswith(found), cell.reason
+
+
+def test_the_tokens_of_a_task_are_those_that_a_model_is_given() -> None:
+    """EC714 compares them with the tokens of the whole text, of which no likelihood is asked for."""
+    from pytest_evalcheck.adapters.lm_eval.task import with_model
+
+    lm, tokens = small_model()
     made = with_model(task(CHOICES, "multiple_choice"), lm)
     assert made.requests is not None
     assert made.encode is not None

@@ -94,6 +94,27 @@ def test_answers_without_a_number_in_agieval() -> None:
     assert cell.outcome == "known", f"{cell.outcome} {cell.reason} {cell.signature}"
 
 
+@pytest.mark.parametrize("code", ["EC706", "EC707"])
+def test_a_chat_of_inspect_ai_begins_twice(code: str, tmp_path: Path) -> None:
+    pytest.importorskip("inspect_ai", reason="inspect_ai is not installed")
+    transformers = pytest.importorskip("transformers")
+    from inspect_ai import Task
+    from inspect_ai.dataset import MemoryDataset, Sample
+    from inspect_ai.model import get_model
+
+    from fixtures.targets._tokenizers import tokenizer
+    from pytest_evalcheck.adapters.inspect_ai.tokens import with_model
+
+    tokens = tokenizer("bytes_that_begin")
+    sizes = {"vocab_size": len(tokens), "n_embd": 8, "n_layer": 1, "n_head": 1}
+    transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes)).save_pretrained(tmp_path)
+    tokens.save_pretrained(tmp_path)
+    model = get_model("hf/local", model_path=str(tmp_path), device="cpu")
+    own = Task(dataset=MemoryDataset([Sample(input="What is the capital of France?", target="Paris")]))
+    cell = shown(lambda: with_model(own, model), code, "inspect-ai-chat-begins-twice")
+    assert cell.outcome == "known", f"{cell.outcome} {cell.reason} {cell.signature}"
+
+
 @pytest.mark.parametrize("code", ["EC701", "EC704", "EC715"])
 def test_the_best_choice_of_mutual(code: str) -> None:
     utils = pytest.importorskip("lm_eval.tasks.mutual.utils", reason="lm_eval is not installed")

@@ -184,7 +184,7 @@ class Run:
         for scorer in self._task.scorer or []:
             name = registry_log_name(scorer)
             name = name if name not in found else f"{name} {len(found)}"
-            found[name] = _here(lambda scorer=scorer: scorer(copy.deepcopy(state), target))  # type: ignore[misc]
+            found[name] = here(lambda scorer=scorer: scorer(copy.deepcopy(state), target))  # type: ignore[misc]
         return found
 
     def _solved(self, sample: Any, responses: Sequence[Any]) -> tuple[list[Request], Any]:
@@ -204,7 +204,7 @@ class Run:
             state.messages.append(state.output.message)
             return state
 
-        state = _here(lambda: self._task.solver(self._state(sample), generate))
+        state = here(lambda: self._task.solver(self._state(sample), generate))
         return asked, state
 
     @staticmethod
@@ -287,7 +287,7 @@ def _letters(sample: Any) -> list[str]:
     return [chr(ord("A") + place) for place in range(len(sample.choices))]
 
 
-def _here(work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+def here(work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
     """Return the result of a coroutine, whatever loop is running.
 
     Raises:

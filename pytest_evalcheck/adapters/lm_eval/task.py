@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
+from dataclasses import replace
 from functools import cache, cached_property, lru_cache
+from inspect import signature
 from io import StringIO
 from typing import Any
 from unittest.mock import patch
@@ -103,6 +105,7 @@ class Run:
 
     def __init__(self, task: Any, lm: Any = None) -> None:
         self._task, self._lm = task, lm
+        self._chats: list[Any] = []
         config = task.config
         self._type = task.OUTPUT_TYPE
         self.has_gold = self._type != "loglikelihood_rolling"
@@ -140,11 +143,31 @@ class Run:
     @called()
     def _built(self, task: Any, **options: Any) -> list[Any]:
         if self._lm is not None:
-            options |= {"apply_chat_template": True, "chat_template": self._lm.apply_chat_template}
+            from lm_eval import simple_evaluate
+
+            turns = signature(simple_evaluate).parameters["fewshot_as_multiturn"].default
+            options |= {"apply_chat_template": True, "chat_template": self._chat, "fewshot_as_multiturn": turns}
             options["tokenizer_name"] = self._lm.tokenizer_name
+            task.construct_requests = self._with_chats(task.construct_requests)
         with redirect_stderr(StringIO()):  # a progress bar for each run
             task.build_all_requests(**options)
         return list(task.instances)
+
+    def _chat(self, messages: Any, **options: Any) -> str:
+        self._chats.append(messages)
+        return str(self._lm.apply_chat_template(messages, **options))
+
+    def _with_chats(self, construct: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a maker of requests that notes in each of them the messages of its context."""
+
+        def constructed(*args: Any, **kwargs: Any) -> Any:
+            made = construct(*args, **kwargs)
+            chats, self._chats = self._chats, []
+            for place, instance in enumerate(made if isinstance(made, list) else [made]):
+                instance.messages = chats[place % len(chats)] if chats else ()
+            return made
+
+        return constructed
 
     def requests(self, documents: Sequence[Any]) -> list[list[Request]]:
         """Return the requests of each document."""
@@ -356,18 +379,18 @@ def _form_and_metrics(task: Any) -> tuple[str | None, tuple[str, ...]]:
 
 
 def request_of(instance: Any) -> Request:
-    """Return the request of an instance of lm_eval."""
+    """Return the request of an instance of lm_eval, with the messages of its context where they were noted."""
     arguments = instance.args
-    if instance.request_type == "generate_until":
-        options = arguments[1] or {}
-        until = options.get("until") or []
-        names = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
-        most = next((options[name] for name in names if options.get(name) is not None), None)
-        stops = [until] if isinstance(until, str) else list(until)
-        return Request(prompt=arguments[0], stops=stops, max_tokens=most)
     if instance.request_type == "loglikelihood_rolling":
         return Request(continuation=arguments[0])
-    return Request(prompt=arguments[0], continuation=arguments[1])
+    asked = Request(prompt=arguments[0], messages=getattr(instance, "messages", ()) if arguments[0] else ())
+    if instance.request_type != "generate_until":
+        return replace(asked, continuation=arguments[1])
+    options = arguments[1] or {}
+    until = options.get("until") or []
+    names = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
+    most = next((options[name] for name in names if options.get(name) is not None), None)
+    return replace(asked, stops=[until] if isinstance(until, str) else list(until), max_tokens=most)
 
 
 def _index(target: Any, choices: Sequence[str]) -> Any:

@@ -70,7 +70,10 @@ def the_chat_template_is_applied_once(task: TaskSubject, case: SomeDocuments) ->
             expect(request.prompt).equals(text, about="the prompt of messages in the chat template", id="text")
         if task.record.encode is not None:
             ids, about = _rendered(tokenizer, request, tokenize=True), "the ids that are sent for messages"
-            expect(_encoded(task, request)[0]).equals(ids, about=about, id="ids", detail=_shown(request))
+            sent, behind = _encoded(task, request)
+            if request.continuation:  # a space at the end may belong to it, in one id with its first word: EC714
+                sent, ids = [*sent, *behind][: len(ids) - 1], ids[:-1]
+            expect(sent).equals(ids, about=about, id="ids", detail=_shown(request))
 
 
 @check("EC708", conditions=("one document", "several documents"))

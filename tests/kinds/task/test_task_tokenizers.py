@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,16 @@ def cut_with_a_warning(tokens: Any, request: ec.Request) -> tuple[list[int], lis
     return found
 
 
-def outcomes(family: str, encode: Encode, *, chat: bool, select: str = CODES) -> dict[str, str]:
+def space_with_the_continuation(tokens: Any, request: ec.Request) -> tuple[list[int], list[int]]:
+    """Spaces at the end of the prompt are counted with the continuation (lm_eval, `TemplateLM._encode_pair`)."""
+    whole, _ = encoded(tokens, replace(request, prompt=request.prompt + (request.continuation or ""), continuation=""))
+    own = len(encoded(tokens, replace(request, prompt=request.prompt.rstrip(), continuation=""))[0])
+    return whole[:own], whole[own:]
+
+
+def outcomes(
+    family: str, encode: Encode, *, chat: bool, continued: bool = False, select: str = CODES
+) -> dict[str, str]:
     """The outcome of each check by code, with the id of its failure."""
     tokens = tokenizer(family)
 
@@ -81,7 +91,7 @@ def outcomes(family: str, encode: Encode, *, chat: bool, select: str = CODES) ->
             return [ec.Request(prompt=asked, continuation=f" {document['answer']}")]
         messages = [{"role": "user", "content": asked}]
         text = tokens.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-        return [ec.Request(prompt=text, messages=messages)]
+        return [ec.Request(prompt=text, messages=messages, continuation=document["answer"] if continued else None)]
 
     def task() -> ec.Task:
         return ec.Task(
@@ -111,6 +121,17 @@ def test_a_text_that_is_encoded_as_a_whole_passes(family: str) -> None:
 def test_a_chat_that_is_encoded_without_more_special_tokens_passes(family: str) -> None:
     found = outcomes(family, encoded, chat=True)
     assert found == {"EC706": "passed", "EC707": "passed", "EC711": "passed", "EC714": "not applicable"}
+
+
+@families("bytes", "pieces_that_begin")
+def test_a_space_at_the_end_of_a_chat_may_belong_to_the_continuation(family: str) -> None:
+    found = outcomes(family, space_with_the_continuation, chat=True, continued=True, select="EC707")
+    assert found == {"EC707": "passed"}
+
+
+@families("bytes_that_begin")
+def test_a_second_beginning_before_a_continuation_fails(family: str) -> None:
+    assert outcomes(family, always_special, chat=True, continued=True, select="EC707") == {"EC707": "ids"}
 
 
 @families("bytes_that_begin")

@@ -138,6 +138,29 @@ def test_another_text_in_cb() -> None:
     assert cell.outcome == "known", f"{cell.outcome} {cell.reason} {cell.signature}"
 
 
+def test_a_number_without_a_sign_in_agieval() -> None:
+    utils = pytest.importorskip("lm_eval.tasks.agieval.utils", reason="lm_eval is not installed")
+    metric = {"metric": "acc", "aggregation": "mean", "higher_is_better": True}
+    config: dict[str, Any] = {"metric_list": [metric], "num_fewshot": 0, "process_results": utils.process_results}
+    config["process_docs"] = lambda rows: rows.map(lambda row: {"answer": str(18 + int(row["answer"][-1]))})
+    made = lambda: few_shot_task("rows", test_split="rows", **config)  # noqa: E731
+    cell = shown(made, "EC704", "lm-eval-answers-without-a-sign")
+    assert cell.outcome == "known", f"{cell.outcome} {cell.reason} {cell.signature}"
+
+
+def test_a_run_of_cabbq_without_an_ambiguous_question() -> None:
+    utils = pytest.importorskip("lm_eval.tasks.cabbq.utils", reason="lm_eval is not installed")
+    kinds = {"acc_ambig": utils.acc_ambig_agg, "acc_disambig": utils.acc_disambig_agg}
+    metrics = [{"metric": name, "aggregation": each, "higher_is_better": True} for name, each in kinds.items()]
+    config: dict[str, Any] = {"output_type": "multiple_choice", "doc_to_choice": ["one", "two", "unknown"]}
+    config |= {"doc_to_target": "label", "metric_list": metrics, "num_fewshot": 0}
+    fields = {"label": 0, "context_condition": "disambig", "question_type": "pro-stereo"}
+    config |= {"process_docs": lambda rows: rows.map(lambda _: fields), "process_results": utils.process_results}
+    made = lambda: few_shot_task("rows", test_split="rows", **config)  # noqa: E731
+    cell = shown(made, "EC718", "lm-eval-bbq-without-a-kind")
+    assert cell.outcome == "known", f"{cell.outcome} {cell.reason} {cell.signature}"
+
+
 def test_the_template_of_xlsum_has_no_field() -> None:
     tasks = pytest.importorskip("lm_eval.tasks", reason="lm_eval is not installed")
     from lm_eval.tasks._yaml_loader import load_yaml

@@ -429,6 +429,51 @@ LIBRARY = Library(
             """,
         ),
         Patch(
+            mends=("lm-eval-answers-without-a-sign",),
+            says="AGIEval and HRM8K read the sign of a number",
+            edits={
+                f"lm_eval.tasks.{name}.utils:parse_math_answer": (
+                    replace(r'"(?:\\$)?\\d+', r'"(?:(?<![\\w.])-)?(?:\\$)?\\d+'),
+                )
+                for name in ("agieval", "hrm8k.default", "hrm8k.en")
+            },
+            test=r"""
+                from lm_eval.tasks.agieval.utils import is_equiv
+
+                assert is_equiv("It is -4", "-4") and is_equiv("9-4", "4") and not is_equiv("-4", "4")
+            """,
+        ),
+        Patch(
+            mends=("lm-eval-bbq-without-a-kind",),
+            says="an accuracy of CaBBQ and EsBBQ over no question of its kind is NaN",
+            edits={
+                f"lm_eval.tasks.{name}.utils:acc_{kind}_agg": (
+                    begin("if not sum(pair[1] for pair in results):\n    return np.nan"),
+                )
+                for name in ("cabbq", "esbbq")
+                for kind in ("ambig", "disambig")
+            },
+            test="""
+                from lm_eval.tasks.esbbq.utils import acc_ambig_agg
+
+                assert acc_ambig_agg([(0, 0)]) != 0 and acc_ambig_agg([(1, 1), (0, 1), (0, 0)]) == 0.5
+            """,
+        ),
+        Patch(
+            mends=("lm-eval-cb-other-texts",),
+            says="in CB another text is no class",
+            edits={
+                "lm_eval.tasks.super_glue.cb.t5_utils:mean_3class_f1": (
+                    replace("in string_label else 0", "in string_label else -1"),
+                )
+            },
+            test="""
+                from lm_eval.tasks.super_glue.cb.t5_utils import mean_3class_f1
+
+                assert mean_3class_f1([""], ["entailment"]) == (-1, 0)
+            """,
+        ),
+        Patch(
             mends=("lm-eval-punctuation-of-numbers",),
             says="ignore_punctuation leaves signs and decimal points in numbers",
             edits={

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import pytest_evalcheck as ec
 from pytest_evalcheck import adapters
 from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.expectations.failures import NotApplicable
@@ -27,7 +28,8 @@ def made(metric: str = "exact_match", *, names: bool = False, **options: Any) ->
 
     plain = {"name": "rooms", "hf_repo": "", "hf_subset": "", "hf_avail_splits": ["train", "test"]}
     plain |= {"evaluation_splits": ["test"], "generation_size": 8, "stop_sequence": ["\n"]}
-    task = LightevalTask(LightevalTaskConfig(prompt_function=prompt, metrics=[Metrics[metric]], **{**plain, **options}))
+    plain |= {"prompt_function": prompt, "metrics": [Metrics[metric]]}
+    task = LightevalTask(LightevalTaskConfig(**{**plain, **options}))
     task.dataset = {
         "test": ROWS,
         "train": [{"question": f"Who is at {n}?", "answer": name} for n, name in enumerate(NAMES)],
@@ -59,6 +61,23 @@ def test_choices_are_compared() -> None:
     assert task.response is None
     assert task.score(ROWS[0], [(-1.0, True), (-5.0, False)]) == {"acc": 1.0}
     assert task.score(ROWS[0], [(-5.0, False), (-1.0, True)]) == {"acc": 0.0}
+
+
+@pytest.mark.parametrize(("labels_by", "outcome"), [("place", "passed"), ("content", "failed")])
+def test_choices_are_reordered(labels_by: str, outcome: str) -> None:
+    """A label that stays with its choice is found."""
+    from lighteval.tasks.requests import Doc
+
+    def prompt(row: Any, task_name: str | None = None) -> Any:
+        places = (NAMES.index(text) if labels_by == "content" else place for place, text in enumerate(row["texts"]))
+        shown = ", ".join(f"{'ABC'[place]}) {text}" for place, text in zip(places, row["texts"], strict=True))
+        choices = [f" {text}" for text in row["texts"]]
+        return Doc(query=f"{row['question']} {shown}?", choices=choices, gold_index=row["place"], task_name=task_name)
+
+    own = made("loglikelihood_acc", prompt_function=prompt)
+    own.dataset = {"test": [{"question": f"Room {n}:", "texts": [*NAMES[:3]], "place": 0} for n in range(3)]}
+    (cell,) = ec.run(ec.task()(lambda: adapters.record("task", own)), "cpu", select="EC715", effort="quick").cells
+    assert cell.outcome == outcome, cell.reason
 
 
 def test_examples_are_rows_of_their_split() -> None:

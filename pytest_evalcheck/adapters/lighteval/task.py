@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from pytest_evalcheck.adapters.common.forms import FORMS, best_form, exact_marks, filled
+from pytest_evalcheck.adapters.common.reordering import reordered
 from pytest_evalcheck.expectations.failures import NotApplicable
 from pytest_evalcheck.kinds.task.record import Request, Tally, Task
 
@@ -41,6 +42,8 @@ def record(task: Any, tokenizer: Any = None) -> Task:
         "tally": run.tally,
         "source": task,
     }
+    if run.compares:
+        known |= {"choices": run.choices, "reordered": run.reordered}
     if tokenizer is not None:
         known |= {"tokenizer": tokenizer, "encode": run.encode}
     return Task(**known)
@@ -143,13 +146,22 @@ class Run:
     def gold(self, row: Any) -> Any:
         """Return the right answers: texts, or the index of the right choice where continuations are compared."""
         document = self.document(row)
-        if self._compares:
+        if self.compares:
             right = document.gold_index
             return right if isinstance(right, int) else list(right)
         return [text.strip() for text in document.get_golds()]
 
+    def choices(self, row: Any) -> list[str]:
+        """Return the texts of the choices, without the space before each."""
+        return [choice.strip() for choice in self.document(row).choices]
+
+    def reordered(self, row: Any, order: Sequence[int]) -> Any:
+        """Return the row with its choices in another order."""
+        return reordered(row, order, self.choices, self.gold)
+
     @property
-    def _compares(self) -> bool:
+    def compares(self) -> bool:
+        """True where the likelihoods of choices are compared."""
         return "LOGPROBS" in self._task.sampling_methods
 
     @property
@@ -184,7 +196,7 @@ class Run:
                 right = self.response(row, document.get_golds()[0].strip())
                 said = exact_marks([right], lambda text, row=row: self._generated_marks(self.document(row), text))  # type: ignore[misc]
                 found |= dict.fromkeys(said)
-            if self._compares:
+            if self.compares:
                 document.sampling_methods = ["LOGPROBS"]
                 count = len(document.choices)
                 preferred = [[_PREFERRED if i == place else _OTHER for i in range(count)] for place in range(count)]

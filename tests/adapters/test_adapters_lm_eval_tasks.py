@@ -262,6 +262,47 @@ def test_a_metric_that_every_answer_gets_stays_where_no_other_one_tells_them_apa
     assert made.score(made.documents[0], ["#### 3"]) == {"in_form": 1.0}
 
 
+def test_a_metric_of_form_is_left_out_beside_one_that_no_made_answer_gets() -> None:
+    rising = [{"metric": name, "aggregation": "mean", "higher_is_better": True} for name in ("in_form", "valid")]
+    marks = {"in_form": "####", "valid": "@"}
+    results = {"process_results": lambda _, given: {name: float(sign in given[0]) for name, sign in marks.items()}}
+    own = task(metric_list=rising, **results)
+    own.made_documents = True
+    made = recorded(own)
+    assert made.score is None
+
+
+def pairs(value: Any, total: Any) -> ec.Task:
+    """A task of choices whose metric gives a pair for each document."""
+    metric = {"metric": "own", "aggregation": total, "higher_is_better": True}
+    return recorded(task(CHOICES, "multiple_choice", process_results=value, metric_list=[metric]))
+
+
+def test_a_pair_of_counts_is_no_pair_of_labels() -> None:
+    """BBQ counts right answers among the documents of one kind; another document has no mark."""
+
+    def counts(document: Any, responses: Any) -> Any:
+        asked = int(document["answer"] == 1)
+        return {"own": (asked and int(responses[1][0] > responses[0][0]), asked)}
+
+    made = pairs(counts, lambda items: sum(one for one, _ in items) / sum(one for _, one in items))
+    assert made.score is not None
+    right, wrong = [(-9.0, False), (-1.0, False), (-9.0, False)], [(-1.0, False), (-9.0, False), (-9.0, False)]
+    assert [made.score(made.documents[1], each) for each in (right, wrong)] == [{"own": 1.0}, {"own": 0.0}]
+    with pytest.raises(NotApplicable, match="no metric of the task says"):
+        made.score(made.documents[0], right)
+
+
+def test_a_pair_of_labels_says_whether_they_are_equal() -> None:
+    def labels(document: Any, responses: Any) -> Any:
+        return {"own": (document["answer"], max(range(3), key=lambda place: responses[place][0]))}
+
+    made = pairs(labels, lambda items: sum(one == other for one, other in items) / len(items))
+    assert made.score is not None
+    assert made.score(made.documents[0], [(-1.0, False), (-9.0, False), (-9.0, False)]) == {"own": 1.0}
+    assert made.score(made.documents[1], [(-1.0, False), (-9.0, False), (-9.0, False)]) == {"own": 0.0}
+
+
 @pytest.mark.parametrize(("filters", "number"), [("", False), (r"[{regex_pattern: '(\d+)', function: regex}]", True)])
 def test_an_answer_is_a_number_where_the_task_takes_no_name(tmp_path: Any, filters: str, number: bool) -> None:
     path = tmp_path / "own.yaml"
@@ -273,6 +314,20 @@ def test_an_answer_is_a_number_where_the_task_takes_no_name(tmp_path: Any, filte
     made = recorded(registry.task(str(path)))
     assert made.gold is not None
     assert made.gold(made.documents[0])[0].isdigit() == number
+
+
+def test_an_answer_is_a_number_where_the_scorer_reads_numbers(tmp_path: Path) -> None:
+    (tmp_path / "scorer.py").write_text(
+        "def read(text):\n    try:\n        return float(text.split()[-1])\n    except ValueError:\n        return None\n\n\n"
+        "def results(doc, given):\n    return {'exact_match': float(read(given[0]) == read(doc['answer']))}\n"
+    )
+    path = tmp_path / "own.yaml"
+    lines = ["task: own", "dataset_path: nobody/nothing", "test_split: test", "output_type: generate_until"]
+    lines += ["doc_to_text: '{{question}}'", "doc_to_target: '{{answer}}'", "metric_list: [{metric: exact_match}]"]
+    path.write_text("\n".join([*lines, "process_results: !function scorer.results"]))
+    made = recorded(registry.task(str(path)))
+    assert made.gold is not None
+    assert made.gold(made.documents[0])[0].isdigit()
 
 
 def test_a_module_of_a_task_that_ends_the_process_is_said(tmp_path: Path) -> None:

@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from pytest_evalcheck.adapters.common.forms import best_form, exact_marks, filled, form_around
-from pytest_evalcheck.adapters.common.made_documents import NoDocuments, constants_in, made, names_in, shape_of
+from pytest_evalcheck.adapters.common.made_documents import (
+    NoDocuments,
+    constants_in,
+    made,
+    names_in,
+    reads_numbers,
+    shape_of,
+)
 from pytest_evalcheck.adapters.common.reordering import reordered
 from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.expectations.failures import NotApplicable
@@ -89,6 +96,15 @@ def test_a_filter_names_the_texts_that_it_lets_through() -> None:
         return bool(document["subject"] == subject and document["level"] != "Level 5")
 
     assert constants_in([partial(keep, subject="algebra")]) == ["algebra", "Level 5"]
+
+
+def number(text: str) -> float:
+    return float(text.strip("$"))
+
+
+def test_a_scorer_that_converts_texts_reads_numbers() -> None:
+    assert reads_numbers([len, lambda document, responses: number(responses[0]) == number(document["answer"])])
+    assert not reads_numbers([lambda document, responses: responses[0] == document["answer"]])
 
 
 def test_documents_that_a_task_accepts_are_found() -> None:

@@ -335,15 +335,7 @@ def _part(shape: Shape | None, key: Any) -> Shape | None:
 
 def _add_function(function: Any, shape: Shape) -> None:
     """Add what a function of a document or of a data set reads, with the functions of its module that it calls."""
-    seen: set[Any] = set()
-
-    def look(function: Any, every: bool) -> None:
-        function = inspect.unwrap(getattr(function, "func", function))
-        code = getattr(function, "__code__", None)
-        if code is None or code in seen:
-            return
-        seen.add(code)
-        tree = _source(function)
+    for tree in _trees(function, set()):
         bound = {argument.arg for node in ast.walk(tree) if isinstance(node, ast.arguments) for argument in node.args}
         bound |= {
             n.target.id
@@ -357,12 +349,28 @@ def _add_function(function: Any, shape: Shape) -> None:
                 below = _place(several, bound, shape)
                 if below == {}:
                     below[_LIST] = {}
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in bound:
-                other = getattr(function, "__globals__", {}).get(node.id)
-                if inspect.isfunction(other) and other.__module__ == function.__module__ and every:
-                    look(other, every)
 
-    look(function, True)
+
+def _trees(function: Any, seen: set[Any]) -> Iterator[ast.AST]:
+    """Yield the source of a function, and of each function of its module that it names, also by way of others."""
+    function = inspect.unwrap(getattr(function, "func", function))
+    code = getattr(function, "__code__", None)
+    if code is None or code in seen:
+        return
+    seen.add(code)
+    tree = _source(function)
+    yield tree
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            other = getattr(function, "__globals__", {}).get(node.id)
+            if inspect.isfunction(other) and other.__module__ == function.__module__:
+                yield from _trees(other, seen)
+
+
+def reads_numbers(functions: Iterable[Any]) -> bool:
+    """Return whether functions convert a text to a number: then the answers of a task are numbers, and not names."""
+    nodes = (node for function in functions for tree in _trees(function, set()) for node in ast.walk(tree))
+    return any(isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("int", "float") for node in nodes)
 
 
 def _iterated(node: ast.AST) -> list[ast.expr]:

@@ -16,6 +16,7 @@ from pytest_evalcheck.adapters.common.made_documents import (
     made,
     names_in,
     or_not_loaded,
+    reads_numbers,
     shape_of,
 )
 from pytest_evalcheck.adapters.common.network import offline, quiet
@@ -35,7 +36,6 @@ _ANSWERS = ("answer", "answerkey", "label", "gold", "target", "correct")
 """Usual names of the field of the right answer, in small letters."""
 _FIRST = {"generate_until": ("name", "number", "letter", "worked"), "loglikelihood": ("text",)}
 """By output type: forms of answers that are tried before the others. A task that takes names asks for no number."""
-_FUNCTIONS = ("process_docs", "process_results")
 
 
 def task(name: str, documents: Sequence[Mapping[str, Any]] | None = None, **overrides: Any) -> Any:
@@ -205,8 +205,8 @@ def _over_made(config: Mapping[str, Any]) -> Any:
     parts = [config.get(key) for key in _TEMPLATES]
     if isinstance(shots, dict):
         parts += [shots.get(key) for key in _TEMPLATES]
-    parts += [config.get(key) for key in _FUNCTIONS]
-    parts += [metric["metric"] for metric in config.get("metric_list") or [] if callable(metric.get("metric"))]
+    scoring = [config.get("process_results"), *(metric.get("metric") for metric in config.get("metric_list") or [])]
+    parts += [config.get("process_docs"), *filter(callable, scoring)]
     plain = [part for part in parts if isinstance(part, str) and part.isidentifier()]
     named = shape_of((part for part in parts if part not in plain), [config.get("doc_to_choice")])
     shape = {**{name: {} for name in plain}, **named}
@@ -228,6 +228,8 @@ def _over_made(config: Mapping[str, Any]) -> Any:
     usual = [name for name in shape if name.lower() in _ANSWERS]
     answers = usual if callable(target) and usual else answers or usual
     first = _FIRST.get(config.get("output_type", "generate_until"), ())
+    if first[:1] == ("name",) and reads_numbers(part for part in scoring if callable(part)):
+        first = ("number", *first)
     constants = constants_in(part for part in parts if callable(part))
     try:
         made(shape, partial(accepts, every=True), answers, 2 * half, first, constants)

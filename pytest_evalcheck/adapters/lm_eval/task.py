@@ -290,8 +290,8 @@ class Run:
     def _marks_of_answers(self, document: Any, golds: Sequence[str], names: Sequence[str]) -> list[str]:
         """Return the marks that a made answer gets, without metrics that look at the form of a response alone.
 
-        One that it does not get may want an answer of another kind. Of one that the answer to another document gets,
-        too, nothing is known, except beside another metric, which tells the two apart.
+        One that it does not get may want an answer of another kind. One that the answer to another document gets, too,
+        is left out beside another metric, which tells the two apart, or which no made answer gets.
         """
         right = self.marks(document, golds)
         kept = [name for name in names if right.get(name, 0) == 1]
@@ -301,8 +301,10 @@ class Run:
             marks = {} if wrong is None else self.marks(document, [wrong])
         except Exception:  # what a task does with a wrong answer is judged by checks
             marks = {}
-        telling = {name.partition(",")[0] for name in kept if marks.get(name, 0) < 1}
-        return [name for name in kept if name.partition(",")[0] in telling] or kept
+        metrics = {name: name.partition(",")[0] for name in right}
+        telling = {metrics[name] for name in kept if marks.get(name, 0) < 1}
+        missed = {metrics[name] for name, mark in right.items() if mark < 1} - {metrics[name] for name in kept}
+        return [name for name in kept if metrics[name] in telling] or ([] if missed else kept)
 
     def score(self, document: Any, responses: Sequence[Any]) -> dict[str, float]:
         """Return the marks of a document that say right or wrong, by ``metric,filter``."""
@@ -319,11 +321,11 @@ class Run:
     @called()
     def _numbers(self, document: Any, responses: Sequence[Any]) -> dict[str, float]:
         task = self.with_documents([document])
-        rising = task.higher_is_better() or {}
+        rising, totals = task.higher_is_better() or {}, task.aggregation() or {}
         found: dict[str, float] = {}
         for name, results in self._filtered(task, responses):
             for metric, value in task.process_results(copy.deepcopy(document), results).items():
-                mark = _mark(value)
+                mark = _mark(value, totals.get(metric))
                 if mark is not None and rising.get(metric, True):
                     found[f"{metric},{name}"] = mark
         return found
@@ -406,15 +408,29 @@ def _full(mark: float) -> float:
     return 100.0 if mark > 1 else 1.0
 
 
-def _mark(value: Any) -> float | None:
-    """Return a number as a mark, and a pair of labels as whether they are equal; None for anything else."""
+def _mark(value: Any, aggregate: Any) -> float | None:
+    """Return a number as a mark, a pair of labels as whether they are equal, and one of counts as their share.
+
+    None for anything else, and for a share of nothing.
+    """
     if isinstance(value, (tuple, list)) and len(value) == 2 and all(_whole(each) for each in value):
-        return float(value[0] == value[1])
+        if not _counts(aggregate):
+            return float(value[0] == value[1])
+        value = value[0] / value[1] if value[1] else None
     try:
         number = float(value)
     except (TypeError, ValueError):
         return None
     return number if 0 <= number <= 100 else None
+
+
+@cache
+def _counts(aggregate: Any) -> bool:
+    """Return whether an aggregation of pairs divides counts: of labels that all differ the value is not full."""
+    try:
+        return float(aggregate([(0, 1), (1, 0)])) == 1
+    except Exception:  # it takes other values than pairs
+        return False
 
 
 def _whole(value: Any) -> bool:

@@ -24,8 +24,8 @@ class Rewriting:
     """Another text of the same answer.
 
     Known are, by name: ``decimal`` (29.0), ``cents`` (29.00), ``thousands`` (29,000), ``no thousands``, ``dollars``,
-    ``lower case``, ``upper case``; ``parentheses`` (of a letter), ``bold``, ``boxed``, ``sentence`` and ``comma`` (a
-    sentence that goes on); of the whole response ``full stop`` and ``spaces``, ``explanation`` and ``thinking``.
+    ``lower case``, ``upper case``, ``stripped`` (no white space around it); ``parentheses`` (of a letter), ``bold``,
+    ``boxed``, ``sentence`` and ``comma`` (a sentence that goes on); of the whole response ``full stop`` and ``spaces``, ``explanation`` and ``thinking``.
     """
 
     rewrite: Callable[[str], str | None]
@@ -56,6 +56,7 @@ REWRITINGS: Mapping[str, Rewriting] = {
     "dollars": _number_rewriting(lambda text: f"-${text[1:]}" if text.startswith("-") else f"${text}"),
     "lower case": _case_rewriting(str.lower),
     "upper case": _case_rewriting(str.upper),
+    "stripped": Rewriting(lambda text: text.strip() if text != text.strip() else None, "notation"),
     "parentheses": Rewriting(lambda text: f"({text})" if _LETTER.fullmatch(text) else None),
     "bold": Rewriting(lambda text: f"**{text}**"),
     "boxed": Rewriting(lambda text: rf"\boxed{{{text}}}"),

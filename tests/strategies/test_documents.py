@@ -34,6 +34,8 @@ from pytest_evalcheck.strategies.documents import REWRITINGS, rewritten, wrong_a
         ("Paris", ["dollars"], None),
         (r"\frac{a}{b}", ["upper case"], None),
         ("29", ["lower case"], None),
+        (" Paris\n", ["stripped"], "Paris"),
+        ("Paris", ["stripped"], None),
     ],
 )
 def test_a_rewriting(answer: str, names: list[str], text: str | None) -> None:

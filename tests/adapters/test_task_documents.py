@@ -165,6 +165,15 @@ def test_choices_that_are_no_list_cannot_be_reordered(document: Any) -> None:
         reordered(document, [1, 0], lambda _: ["a", "b"], lambda _: 0)
 
 
+def test_marks_of_choices_move_along() -> None:
+    document = {"targets": {"choices": ["a", "b", "c"], "labels": [1, 0, 1]}, "bits": [0, 1]}
+    changed = reordered(document, [1, 2, 0], lambda own: own["targets"]["choices"], lambda _: 0)
+    assert changed == {"targets": {"choices": ["b", "c", "a"], "labels": [0, 1, 1]}, "bits": [0, 1]}
+    marked = {"choices": ["a", "b"], "marks": [1, 0], "right": 0}
+    changed = reordered(marked, [1, 0], lambda own: own["choices"], lambda own: own["right"])
+    assert changed == {"choices": ["b", "a"], "marks": [0, 1], "right": 1}
+
+
 def test_tasks_of_a_registry_are_asked_for_by_name() -> None:
     from pytest_evalcheck.discovery.requests import Request
 

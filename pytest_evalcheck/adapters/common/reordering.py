@@ -17,8 +17,9 @@ def reordered(
 ) -> Any:
     """Return a document whose i-th choice is the choice ``order[i]`` of this one.
 
-    Lists of the texts of the choices are reordered wherever they are, and labels keep their place. The field of the
-    right answer is found by trial: an index, a label, or the number of a place counted from 1.
+    Lists of the texts of the choices are reordered wherever they are, with a list that marks each as right (1) or wrong
+    (0), and labels keep their place. The field of the right answer is found by trial: an index, a label, or the number
+    of a place counted from 1. Where choices are marked, the answer of a task may be the same index for all documents.
 
     Raises:
         NotApplicable: where the fields of the document do not hold the choices, or their texts are in the prompt as
@@ -31,7 +32,8 @@ def reordered(
     moved = order.index(right)
     changed = copy.deepcopy(dict(document))
     lists = [(holder, key) for holder, key in _lists(changed) if list(holder[key]) == before]
-    for holder, key in lists:
+    marks = [(holder, key) for holder, key in _lists(changed) if _marks(holder[key], len(before))]
+    for holder, key in (*lists, *marks):
         holder[key] = [holder[key][place] for place in order]
     for trial in (changed, *_with_answer(changed, right, moved)) if lists else ():
         try:
@@ -39,7 +41,13 @@ def reordered(
                 return trial
         except Exception:  # a field that holds something else
             continue
+    if lists and marks:
+        return changed
     raise NotApplicable("no field of this document holds its choices as a list: give ec.Task(reordered=...)")
+
+
+def _marks(values: Sequence[Any], count: int) -> bool:
+    return len(values) == count and {0, 1} == {value if isinstance(value, (int, float)) else None for value in values}
 
 
 def _lists(part: MutableMapping[str, Any]) -> Iterator[tuple[MutableMapping[str, Any], str]]:

@@ -25,7 +25,8 @@ class Rewriting:
 
     Known are, by name: ``decimal`` (29.0), ``cents`` (29.00), ``thousands`` (29,000), ``no thousands``, ``dollars``,
     ``lower case``, ``upper case``, ``stripped`` (no white space around it); ``parentheses`` (of a letter), ``bold``,
-    ``boxed``, ``sentence`` and ``comma`` (a sentence that goes on); of the whole response ``full stop`` and ``spaces``, ``explanation`` and ``thinking``.
+    ``boxed``, ``sentence`` and ``comma`` (a sentence that goes on); of the whole response ``full stop`` and
+    ``spaces``, ``explanation`` and ``thinking``.
     """
 
     rewrite: Callable[[str], str | None]

@@ -98,13 +98,25 @@ def test_a_filter_names_the_texts_that_it_lets_through() -> None:
     assert constants_in([partial(keep, subject="algebra")]) == ["algebra", "Level 5"]
 
 
-def number(text: str) -> float:
-    return float(text.strip("$"))
+def number(text: str) -> float | None:
+    try:
+        return float(text.strip("$"))
+    except ValueError:
+        return None
 
 
 def test_a_scorer_that_converts_texts_reads_numbers() -> None:
     assert reads_numbers([len, lambda document, responses: number(responses[0]) == number(document["answer"])])
-    assert not reads_numbers([lambda document, responses: responses[0] == document["answer"]])
+    assert not reads_numbers([lambda document, responses: int(responses[0] == document["answer"])])
+
+
+def test_fields_with_a_default_are_fields() -> None:
+    def text(document: Any) -> str:
+        options = {"sign": "?"}
+        lines = document.get("before", []), document.get("question", ""), document.get("id"), options.get("sign", "")
+        return repr(lines)
+
+    assert shape_of([text]) == {"before": {"[]": {}}, "question": {}}
 
 
 def test_documents_that_a_task_accepts_are_found() -> None:

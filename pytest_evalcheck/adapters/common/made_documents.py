@@ -345,10 +345,23 @@ def _add_function(function: Any, shape: Shape) -> None:
         for node in ast.walk(tree):
             if isinstance(node, ast.Subscript):
                 _place(node, bound, shape)
+            _add_default(node, bound, shape)
             for several in _iterated(node):
                 below = _place(several, bound, shape)
                 if below == {}:
                     below[_LIST] = {}
+
+
+def _add_default(node: ast.AST, bound: set[str], shape: Shape) -> None:
+    """Add a field that is read by ``document.get("name", default)``, where the default is a text or a list."""
+    match node:
+        case ast.Call(
+            func=ast.Attribute(value=ast.Name(id=name), attr="get"),
+            args=[ast.Constant(value=str(key)), ast.Constant(value=str()) | ast.List() as default],
+        ) if name in bound:
+            below = shape.setdefault(key, {})
+            if isinstance(default, ast.List):
+                below.setdefault(_LIST, {})
 
 
 def _trees(function: Any, seen: set[Any]) -> Iterator[ast.AST]:
@@ -368,9 +381,10 @@ def _trees(function: Any, seen: set[Any]) -> Iterator[ast.AST]:
 
 
 def reads_numbers(functions: Iterable[Any]) -> bool:
-    """Return whether functions convert a text to a number: then the answers of a task are numbers, and not names."""
+    """Return whether functions try to convert a text to a number: then the answers of a task are numbers, not names."""
     nodes = (node for function in functions for tree in _trees(function, set()) for node in ast.walk(tree))
-    return any(isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("int", "float") for node in nodes)
+    tried = (each for node in nodes if isinstance(node, ast.Try) for part in node.body for each in ast.walk(part))
+    return any(isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("int", "float") for node in tried)
 
 
 def _iterated(node: ast.AST) -> list[ast.expr]:

@@ -161,6 +161,18 @@ def test_a_run_of_cabbq_without_an_ambiguous_question() -> None:
     assert cell.outcome == "known", f"{cell.outcome} {cell.reason} {cell.signature}"
 
 
+def test_a_space_before_the_answer_of_boolq() -> None:
+    pytest.importorskip("lm_eval", reason="lm_eval is not installed")
+    options = {"ignore_case": True, "ignore_punctuation": True, "higher_is_better": True, "aggregation": "mean"}
+    config: dict[str, Any] = {"doc_to_choice": [" no", " yes"], "doc_to_target": 1, "num_fewshot": 0}
+    config["metric_list"] = [{"metric": "exact_match", **options}]
+    others = [name for name in REWRITINGS if name != "stripped"]
+    inputs = es.documents(unequal=dict.fromkeys(others, "another finding"))
+    made = lambda: few_shot_task("rows", test_split="rows", **config)  # noqa: E731
+    cell = shown(made, "EC702", "lm-eval-space-before-the-answer", inputs=inputs)
+    assert cell.outcome == "known", f"{cell.outcome} {cell.reason} {cell.signature}"
+
+
 def test_the_template_of_xlsum_has_no_field() -> None:
     tasks = pytest.importorskip("lm_eval.tasks", reason="lm_eval is not installed")
     from lm_eval.tasks._yaml_loader import load_yaml

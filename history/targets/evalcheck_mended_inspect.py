@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest_evalcheck as ec
 from pytest_evalcheck import strategies as es
+from pytest_evalcheck.strategies.documents import REWRITINGS
 
 
 def task(scorer: Any, *targets: Any, solver: Any = None, choices: Any = None, **options: Any) -> Any:
@@ -91,7 +92,7 @@ def exact_behind_a_space():
     return task(exact(), " Paris", " Rome")
 
 
-DOLLARS = {**es.REWRITINGS, "LaTeX dollars": lambda text: rf"\${text}"}
+DOLLARS = {**REWRITINGS, "LaTeX dollars": lambda text: rf"\${text}"}
 
 
 @ec.task(inputs=es.documents(rewritings=DOLLARS))
@@ -115,7 +116,7 @@ def signed_numbers():
     return task(match(numeric=True), "-5", "3.14", "-120")
 
 
-HALVES = {**es.REWRITINGS, "half": es.Rewriting(lambda text: text.replace("0.5", "½"), "notation")}
+HALVES = {**REWRITINGS, "half": es.Rewriting(lambda text: text.replace("0.5", "½"), "notation")}
 
 
 @ec.task(inputs=es.documents(rewritings=HALVES))

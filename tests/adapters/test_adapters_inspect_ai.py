@@ -147,7 +147,8 @@ def test_a_target_that_no_scorer_reads_is_no_answer() -> None:
 
 def test_a_solver_that_needs_a_running_sample_is_not_tried() -> None:
     from inspect_ai.scorer import match
-    from inspect_ai.solver import solver
+    from inspect_ai.solver import fork, solver
+    from inspect_ai.solver import generate as generate_solver
     from inspect_ai.util import checkpointer
 
     @solver
@@ -158,10 +159,39 @@ def test_a_solver_that_needs_a_running_sample_is_not_tried() -> None:
 
         return solve
 
-    made = task(match(), "Paris", solver=saves())
-    assert made.requests is not None
-    with pytest.raises(NotApplicable, match=r"checkpointer\(\)"):
-        made.requests(made.documents)
+    @solver
+    def forks() -> Any:
+        async def solve(state: Any, generate: Any) -> Any:
+            return await fork(state, generate_solver())
+
+        return solve
+
+    for needs, name in ((saves(), "checkpointer"), (forks(), "fork")):
+        made = task(match(), "Paris", solver=needs)
+        assert made.requests is not None
+        with pytest.raises(NotApplicable, match=rf"{name}\(\)"):
+            made.requests(made.documents)
+
+
+def test_made_samples_are_those_that_the_solver_takes() -> None:
+    from inspect_ai import Task
+    from inspect_ai.dataset import MemoryDataset, Sample
+    from inspect_ai.solver import solver
+
+    from pytest_evalcheck.adapters.inspect_ai import registry
+
+    @solver
+    def needs_a_language() -> Any:
+        async def solve(state: Any, generate: Any) -> Any:
+            if "language" not in state.metadata:
+                raise ValueError("a sample without its language")
+            return await generate(state)
+
+        return solve
+
+    samples = [Sample(input="Write a loop.")]
+    with pytest.raises(ValueError, match="without its language"):
+        registry._require_usable(Task(dataset=MemoryDataset(samples), solver=needs_a_language()))
 
 
 def test_a_chat_has_the_text_and_the_tokens_that_a_model_is_given(tmp_path: Any) -> None:

@@ -105,9 +105,10 @@ def _require_usable(task: Any) -> None:
     run = Run(task)
     if not run.documents:
         raise ValueError("the data set has no sample")
-    for sample in [each for each in run.documents[:2] if each.target]:
+    for sample in run.documents[:2]:
         try:
-            marks = run.marks(sample, [run.response(sample, run.gold(sample)[0])])
+            run.requests([sample])
+            marks = run.marks(sample, [run.response(sample, run.gold(sample)[0])]) if sample.target else {}
         except NotApplicable:
             continue
         if marks and 1 not in marks.values():

@@ -25,7 +25,7 @@ CLASSES = ("inspect_ai._eval.task.task.Task",)
 
 MODEL = "mockllm/model"
 _MOST_DOCUMENTS = 200
-_ELSEWHERE = ("get_model", "sandbox", "sandbox_with", "subprocess", "checkpointer")
+_ELSEWHERE = ("get_model", "sandbox", "sandbox_with", "subprocess", "checkpointer", "fork")
 """Functions of inspect_ai by which a solver or a scorer asks another model, or needs what only a run has."""
 
 

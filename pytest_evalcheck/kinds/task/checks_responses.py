@@ -66,9 +66,10 @@ def a_response_ends_at_its_own_stop_sequences(task: TaskSubject, case: OneOfSeve
 
 @check("EC714", conditions=("the task's own cut",), after=("EC706",))
 def the_ids_of_a_continuation_are_those_of_the_whole_text(task: TaskSubject, case: Cut) -> None:
-    """The ids of a prompt and of its continuation together are the ids of the whole text, wherever it is divided.
+    """The ids of a prompt and of its continuation together are the ids of the whole text, before and after any space.
 
-    A text with special tokens, such as one in a chat template, is divided where the task divides it, and nowhere else.
+    No task divides a word. A text with special tokens, such as one in a chat template, is divided where the task
+    divides it, and nowhere else.
 
     Why: a model has never read the other ids; their log-likelihood is that of a text nobody writes.
     Usual cause: both parts are encoded alone, so that a space or a syllable at the division gets other ids; a space
@@ -82,18 +83,22 @@ def the_ids_of_a_continuation_are_those_of_the_whole_text(task: TaskSubject, cas
         for request in task.own_requests(document):
             if request.continuation is None:
                 continue
-            text, place = request.prompt + request.continuation, len(request.prompt)
+            text = request.prompt + request.continuation
             if case.share is not None and any(token in text for token in special):
                 continue
-            if case.share is not None:
-                place = round(case.share * len(text))
-            parts = replace(request, prompt=text[:place], continuation=text[place:])
             whole = task.encoded(replace(request, prompt=text, continuation=""))
-            ids = task.encoded(parts)
-            about = f"the ids of {show(text[:place][-20:])} and {show(text[place:][:20])}"
-            ids = ids if isinstance(ids, Raised) else [*ids[0], *ids[1]]
             whole = whole if isinstance(whole, Raised) else whole[0]
-            expect(ids).equals(whole, about=about, id="own-cut" if case.share is None else "another-cut")
+            for place in [len(request.prompt)] if case.share is None else _beside_a_space(text, case.share):
+                ids = task.encoded(replace(request, prompt=text[:place], continuation=text[place:]))
+                about = f"the ids of {show(text[:place][-20:])} and {show(text[place:][:20])}"
+                ids = ids if isinstance(ids, Raised) else [*ids[0], *ids[1]]
+                expect(ids).equals(whole, about=about, id="own-cut" if case.share is None else "another-cut")
+
+
+def _beside_a_space(text: str, share: float) -> list[int]:
+    """Return the places before and after the first space in the last part of a text."""
+    place = text.find(" ", round(share * len(text)))
+    return [] if place < 1 else [place, place + 1]
 
 
 @check("EC715", conditions=("choices in another order",), after=("EC701",))

@@ -255,8 +255,17 @@ def _refuses_small_batches(subject: MetricSubject, rows: Sequence[Any]) -> str:
 
 
 def _selects_rows(value: Any, arguments: Arguments) -> str:
-    """Return a reason if each result is rows of an argument, so that samples are selected and not measured, else ''."""
+    """Return a reason if samples are selected or kept, and not measured, else ''.
+
+    Then each result is rows of an argument, or one by name is a whole argument, as of a record that returns its data.
+    """
     given = [_rows_of(each) for each in (*arguments.args, *arguments.kwargs.values())]
+    if isinstance(value, list) and value and all(isinstance(each, Mapping) for each in value):  # one of each sample
+        value = {name: [each.get(name) for each in value] for name in value[0]}
+    if isinstance(value, Mapping):
+        held = [_rows_of(part) for part in value.values()]
+        kept = any(len({*map(repr, part)}) > 1 and part in given for part in held)
+        return f"{SELECTS_ROWS}, as a record of them" if kept else ""
     parts = [_rows_of(part) for part in value] if isinstance(value, (tuple, list)) else []
     whole = parts if all(parts) else []  # of samples that are rows each
     if len(parts) > 1 and any(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import json
+import os
 import textwrap
 from collections.abc import Iterator
 from dataclasses import replace
@@ -77,6 +78,14 @@ SOURCE = """
 
     def coin(inp, targ):
         return random.random()
+
+
+    class Plan:
+        def __init__(self, rewards, width):
+            self.rewards, self.width = rewards, width
+
+        def to_dict(self):
+            return {"rewards": self.rewards.tolist(), "mean": float(self.rewards.mean()), "width": self.width}
 
 
     def cost(model, place):
@@ -274,6 +283,8 @@ def use(code: Any) -> None:
         rates.names()
         rates.to_dict()
         rates.gap(0.5)
+    for values in ([0.5, 1.0, 3.0], [2.0, 0.25, 0.75]):
+        code.Plan(torch.tensor(values), 3).to_dict()
     for model in ("small", "medium", "large", "tiny", "mini"):
         code.cost(model, "here" if model in ("small", "tiny") else "there")
     for k in (1, 30):
@@ -295,6 +306,7 @@ def code(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     (folder / "kinds_project.py").write_text(textwrap.dedent(SOURCE))
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(folder)
+        patch.setenv("PYTHONPATH", os.pathsep.join((str(folder), os.environ.get("PYTHONPATH", ""))))
         patch.setenv(corpus.PLACE, str(folder / corpus.FOLDER))
         module = importlib.import_module("kinds_project")
         watcher = Watcher(["kinds_project"], lambda: "test_it")
@@ -390,7 +402,7 @@ def test_a_decoder_is_a_step_with_a_cache_of_the_package(code: Any, pytester: py
     assert "make_cache=lambda rows: KeptTokens(rows=rows, width=8)" in target.described
     damaged = replace(target, construction="Decoder(vocab=11, width=8, scale=0.5)", label="damaged")
     pytester.makepyfile(evalcheck_made=write("Targets.", [target, damaged], {}, []))
-    ran = pytester.runpytest("--evalcheck", "--evalcheck-select=EC301", "-p", "no:cacheprovider", "-rA")
+    ran = pytester.runpytest_subprocess("--evalcheck", "--evalcheck-select=EC301", "-p", "no:cacheprovider", "-rA")
     lines = [line for line in ran.outlines if line.startswith(("PASSED", "FAILED"))]
     assert sorted(("damaged" in line, line.partition(" ")[0]) for line in lines) == [
         (False, "PASSED"),
@@ -406,7 +418,9 @@ def test_a_loop_keeps_the_model_that_its_test_has_made(code: Any) -> None:
 def test_what_is_written_runs(code: Any, pytester: pytest.Pytester) -> None:
     targets = [each for name in ("Net", "run_eval", "Judge") for each in _proposed(code, name).targets]
     pytester.makepyfile(evalcheck_made=write("Targets.", targets, {}, []))
-    ran = pytester.runpytest("--evalcheck", "--evalcheck-select=EC101,EC402,EC501", "-p", "no:cacheprovider", "-rA")
+    ran = pytester.runpytest_subprocess(
+        "--evalcheck", "--evalcheck-select=EC101,EC402,EC501", "-p", "no:cacheprovider", "-rA"
+    )
     outcomes = {
         line.split("::")[1]: line.partition(" ")[0] for line in ran.outlines if "::" in line and line[1:2].isupper()
     }
@@ -420,6 +434,7 @@ def test_what_is_written_runs(code: Any, pytester: pytest.Pytester) -> None:
         ("Agent", "its value depends on the order of rows"),
         ("coin", "it is random"),
         ("checked", "it returns rows of its arguments"),
+        ("Plan", "it returns rows of its arguments, as a record of them"),
         ("one", "right and wrong predictions have the same value, 1.0"),
     ],
 )
@@ -436,9 +451,9 @@ def test_blanks_name_what_is_missing_and_run_when_they_are_filled(code: Any, pyt
     filled = source.replace("Odd(hue=FILL_IN)", "Odd(hue=1)").replace("es.rows(FILL_IN, dtypes=FILL_IN)", "es.values()")
     assert filled.count("FILL_IN") == 1  # in the docstring
     pytester.makepyfile(evalcheck_odd=filled)
-    pytester.runpytest("--evalcheck", "--evalcheck-select=EC201", "-p", "no:cacheprovider").stdout.fnmatch_lines(
-        ["*ok*"]
-    )
+    pytester.runpytest_subprocess(
+        "--evalcheck", "--evalcheck-select=EC201", "-p", "no:cacheprovider"
+    ).stdout.fnmatch_lines(["*ok*"])
 
 
 @pytest.mark.parametrize(
@@ -485,6 +500,8 @@ def test_a_failure_with_other_data_than_that_of_tests_says_so(code: Any, pyteste
     [target] = _proposed(code, "Pile").targets
     pytester.makepyfile(evalcheck_pile=write("Targets.", [target], {}, []))
     for code_of_check, lines in (("EC202", 1), ("EC201", 0)):
-        ran = pytester.runpytest("--evalcheck", f"--evalcheck-select={code_of_check}", "-p", "no:cacheprovider")
+        ran = pytester.runpytest_subprocess(
+            "--evalcheck", f"--evalcheck-select={code_of_check}", "-p", "no:cacheprovider"
+        )
         ran.stdout.fnmatch_lines(["evalcheck: not ok: 1 failed*"])
         assert ran.stdout.str().count("outside of what your tests use: an empty batch") == lines

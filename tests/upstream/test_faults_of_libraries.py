@@ -51,6 +51,13 @@ CASES: tuple[tuple[str, str, str, str], ...] = (
         "es.binary()",
     ),
     (
+        "torchmetrics-curve-of-nothing-but-ignored-labels",
+        "EC222",
+        "torchmetrics.classification:MultilabelPrecisionRecallCurve(num_labels=3, ignore_index=-1)",
+        "es.multilabel(labels=3, ignore_index=-1)",
+    ),
+    ("torchmetrics-binary-auroc-never-validates", "EC241", "torchmetrics.classification:BinaryLogAUC()", "es.binary()"),
+    (
         "torchmetrics-functional-nan-is-a-prediction",
         "EC216",
         "torchmetrics.functional.classification:binary_auroc",

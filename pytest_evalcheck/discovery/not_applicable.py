@@ -20,6 +20,7 @@ _OF_A_WINDOW = {
     "EC208": "the window keeps the newest updates",
     "EC216": "what is not finite leaves the window with its update",
     "EC221": "every rank has a window of its own",
+    "EC224": "the window counts updates and samples, whatever their weight",
 }
 """By code: why a property of all samples does not apply to a metric of the newest updates."""
 _SORTS = ("reorder", "sort", "sorted")

@@ -235,9 +235,9 @@ def _selects(refused: Sequence[str]) -> bool:
 
 
 def _proposal(code: _Code, way: Observed, inputs: Inputs, origin: str) -> Proposal:
-    not_applicable, placed, made = {}, "", way.make()
+    placed, made = "", way.make()
+    not_applicable = inapplicable(code.candidate.name, made, way.given(code.parameters))
     if code.candidate.is_class and not inspect.isroutine(made):
-        not_applicable = inapplicable(code.candidate.name, made, way.given(code.parameters))
         placed = on_device(way.construction, code.parameters, way.evaluated)
     return Proposal(
         candidate=code.candidate,

@@ -332,7 +332,7 @@ def test_a_window_counts_updates():
         NAN.replace('nan_strategy="drop"', "window=3").replace("self.nan_strategy", "_").replace("nan_strategy,", "0,")
     )
     (first, *_) = proposed(source, "Kept").targets
-    assert set(first.not_applicable) == {"EC201", "EC202", "EC203", "EC208", "EC216", "EC221"}
+    assert set(first.not_applicable) == {"EC201", "EC202", "EC203", "EC208", "EC216", "EC221", "EC224"}
     assert first.not_applicable["EC201"] == "window=3: the window counts updates, not samples"
     again = source.replace("Kept()", "Kept(2)")
     assert proposed(again, "Kept").targets[0].not_applicable["EC201"].startswith("window=2: the window")

@@ -247,16 +247,21 @@ def is_kept(value: Any, package: str = "") -> bool:
             inside: Any = value.get("fields", value.get("arguments", {}))
             if not (_is_of(value[key], package) and all(is_kept(each, package) for each in inside.values())):
                 return False
-            try:
-                decoded(value, package)
-            except UsageError:  # its constructor takes other arguments than it has fields
-                return key != "object"
-            return True
+            return key != "object" or _takes_its_fields(value, package)
     for key in ("dict", *TABLES):
         if key in value:
             return all(is_kept(each, package) for each in value[key].values())
     parts: Any = next((value[key] for key in ("list", "tuple", "set", "frozenset", "pairs") if key in value), [])
     return all(is_kept(each, package) for each in parts)
+
+
+def _takes_its_fields(value: Any, package: str) -> bool:
+    """Return whether the constructor of an object as JSON takes its fields as arguments."""
+    try:
+        decoded(value, package)
+    except UsageError:
+        return False
+    return True
 
 
 def is_cut(value: Any) -> bool:

@@ -212,6 +212,8 @@ def test_an_object_whose_constructor_takes_other_arguments_is_not_made() -> None
     with pytest.raises(UsageError, match=r"Renames cannot be made of its fields name: .*unexpected keyword"):
         decoded(kept, package)
     assert is_kept(encoded([Case("why")]), package)
+    made = {"made": f"{__name__}:Renames", "arguments": {"name": "2"}}
+    assert is_kept(made, package)  # it is data still: no constructor has run
 
 
 def test_fields_of_a_dataclass_come_back_for_its_own_package_alone() -> None:

@@ -20,8 +20,6 @@ from pytest_evalcheck.errors import UsageError, did_you_mean, nearest, nearest_w
 from pytest_evalcheck.learning.annotated import annotated, seen_in_annotations
 from pytest_evalcheck.learning.watching import has_tests, is_private
 
-"""Submodules that hold no metrics of a package."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:

@@ -267,10 +267,12 @@ def _selects_rows(value: Any, arguments: Arguments) -> str:
         kept = any(len({*map(repr, part)}) > 1 and part in given for part in held)
         return f"{SELECTS_ROWS}, as a record of them" if kept else ""
     parts = [_rows_of(part) for part in value] if isinstance(value, (tuple, list)) else []
-    whole = parts if all(parts) else []  # of samples that are rows each
-    if len(parts) > 1 and any(
-        all(part and any(_in_order(part, each) for each in given) for part in made) for made in (parts, [whole])
-    ):
+
+    def selects(part: Sequence[Any]) -> bool:
+        return any(_in_order(part, each) for each in given)
+
+    # Of samples that are rows each, the list of the results is rows.
+    if len(parts) > 1 and all(parts) and (all(map(selects, parts)) or selects(parts)):
         return f"{SELECTS_ROWS}, and no value of them"
     return ""
 

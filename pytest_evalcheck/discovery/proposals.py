@@ -219,7 +219,8 @@ def _try_ways(
                 proposed.left[way.construction] = why
                 refused.append(why)
                 proposed.decided = proposed.decided or decided
-                in_order |= {way.construction} if way.inputs and decided.startswith(BY_ORDER) else set()
+                if way.inputs and decided.startswith(BY_ORDER):
+                    in_order.add(way.construction)
             else:
                 proposed.targets.append(_proposal(code, way, *inputs))
         if rank == 0 and in_order:  # what ranks rows does so with other options, too, where few samples do not show it

@@ -55,11 +55,10 @@ class Schema:
         if rows and all(isinstance(each, str) for each in rows):
             return cls(container="texts", shape=(len(rows),), values=rows)
         if rows and all(_is_texts(each) for each in rows):
-            width = len(rows[0]) if len({*map(len, rows)}) == 1 else 0
-            return cls(container="text lists", shape=(len(rows),), values=[[*each] for each in rows], width=width)
+            values = [[*each] for each in rows]
+            return cls(container="text lists", shape=(len(rows),), values=values, width=_width(rows))
         if rows and all(isinstance(each, (list, tuple)) and each and all(map(_is_texts, each)) for each in rows):
-            width = len(rows[0]) if len({*map(len, rows)}) == 1 else 0
-            return cls(container="nested lists", shape=(len(rows),), values=rows, width=width)
+            return cls(container="nested lists", shape=(len(rows),), values=rows, width=_width(rows))
         if rows and all(isinstance(each, Mapping) for each in rows):
             plain = all(isinstance(number, (bool, int, float)) for each in rows for number in each.values())
             return cls(container="mappings", shape=(len(rows),), values=rows) if plain else cls(container="objects")
@@ -90,6 +89,10 @@ def _written(array: Any) -> Any:
     if array.dtype.kind != "f":
         return array.tolist()
     return [_written(row) for row in array] if array.shape else float(str(array))
+
+
+def _width(rows: list[Any]) -> int:
+    return len(rows[0]) if len({*map(len, rows)}) == 1 else 0
 
 
 def _is_texts(value: Any) -> bool:

@@ -244,7 +244,7 @@ def segmentation(*, classes: int, size: tuple[int, int] = (2, 3), ignore_index: 
 
 
 FEW_PIXELS = 64
-"""Pixels up to which a mask is drawn pixel by pixel; Hypothesis draws few numbers at once, and regions by a seed."""
+"""Pixels up to which a mask or an image is drawn pixel by pixel: Hypothesis draws few numbers at once."""
 
 
 def drawn_mask(classes: int, height: int, width: int) -> st.SearchStrategy[Sample]:

@@ -103,8 +103,7 @@ def text_pairs(
     With ``references`` given, each prediction has that many references and the second list holds lists. With ``split``
     each text is collated to the list of its words, as BLEU and ROUGE of several libraries take it. Some predictions are
     empty, as those of models are, but where ``min_words`` is more than 1; ``min_words=0`` also draws empty references.
-    ``words`` are what texts are made of, such as some with accents, of other scripts, or with
-    punctuation.
+    ``words`` are what texts are made of, such as some with accents, of other scripts, or with punctuation.
 
     Raises:
         ValueError: where there are fewer than two words, or one of them is no text.

@@ -12,6 +12,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from pytest_evalcheck.strategies.classification import FEW_PIXELS
 from pytest_evalcheck.strategies.samples import (
     Padding,
     Sample,
@@ -24,8 +25,6 @@ from pytest_evalcheck.strategies.samples import (
 
 _MAPPINGS = ("dict", "UserDict")
 _PAD = 0
-_FEW_PIXELS = 64
-"""Images of no more pixels are drawn pixel by pixel."""
 
 
 def causal_lm(
@@ -172,7 +171,7 @@ def images(
         numbers = random.Random(seed)
         return tuple(numbers.randint(-4, 4) / 4 if seed else 0.0 for _ in range(size))
 
-    pixels = st.tuples(*[pixel] * size) if size <= _FEW_PIXELS else st.integers(0, 2**16 - 1).map(by_seed)
+    pixels = st.tuples(*[pixel] * size) if size <= FEW_PIXELS else st.integers(0, 2**16 - 1).map(by_seed)
 
     def collate(rows: Sequence[Sample]) -> dict[str, Any]:
         pixels = float_tensor([row[0] for row in rows], len(rows), *shape)

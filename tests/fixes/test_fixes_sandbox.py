@@ -511,9 +511,10 @@ def test_windows_is_told(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_time_is_the_candidates_own():
+    # The caller reads of the start a little after it, and later still on a busy machine: half of it at least is counted.
     began = time.monotonic()
-    outcome = run_program("import time\ntime.sleep(0.3)", seconds=20)
-    assert 0.3 <= outcome.seconds <= time.monotonic() - began
+    outcome = run_program("import time\ntime.sleep(1)", seconds=20)
+    assert 0.5 <= outcome.seconds <= time.monotonic() - began
 
 
 @pytest.mark.parametrize("document", _programs.DOCUMENTS, ids=lambda document: document["entry_point"])

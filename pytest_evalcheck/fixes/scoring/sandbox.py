@@ -45,7 +45,7 @@ class Outcome:
     "timeout", "memory", "output" (a limit was passed); "crashed" (by the signal ``-exit_code``; under bubblewrap exit
     codes above 128 count as signals); "exited" (before the tests had ended); "tampered" (something wrote to the
     channel of the sandbox). ``error`` is the type of the exception that ended it, or empty. ``exit_code`` is None where
-    the sandbox ended it. ``seconds`` is wall time from the first line of the candidate on.
+    the sandbox ended it. ``seconds`` is wall time from the moment on at which the caller reads that it has begun.
     """
 
     verdict: str

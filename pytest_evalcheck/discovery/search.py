@@ -25,11 +25,11 @@ from pytest_evalcheck.discovery.blanks import command, with_blanks
 from pytest_evalcheck.discovery.candidates import Candidate, Found, find
 from pytest_evalcheck.discovery.proposals import FEW_TARGETS, MOST_TARGETS, Proposal, Proposed, propose
 from pytest_evalcheck.discovery.requests import Request
-from pytest_evalcheck.discovery.target_source import DECLARED, write
+from pytest_evalcheck.discovery.target_source import write
 from pytest_evalcheck.discovery.tasks import find as find_tasks
 from pytest_evalcheck.discovery.tasks import propose as propose_task
 from pytest_evalcheck.errors import UsageError
-from pytest_evalcheck.reports.results import plural
+from pytest_evalcheck.reports.results import DECLARED, plural
 
 SECONDS_TO_IMPORT = 120.0
 SECONDS_PER_CANDIDATE = 300.0

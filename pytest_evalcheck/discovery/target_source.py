@@ -13,8 +13,8 @@ from types import MappingProxyType
 from pytest_evalcheck.discovery.examples import Renamed
 from pytest_evalcheck.discovery.forms import snake_case
 from pytest_evalcheck.discovery.proposals import Proposal
+from pytest_evalcheck.reports.results import DECLARED
 
-DECLARED = "declared not a function of a set of samples"
 _WIDTH = 120
 _OWN = ("ec", "es", "device")
 """Names of the file itself."""

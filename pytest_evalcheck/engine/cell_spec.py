@@ -48,6 +48,14 @@ class CellSpec:
     """The file of the target is a generated one, so that the target is shown at what it makes."""
 
     @property
+    def is_guess(self) -> bool:
+        """Return whether inference chose the target and its inputs by trial; any function may be such a one.
+
+        What wraps a model, decodes or loops over a loader has more to tell it by.
+        """
+        return self.inferred and bool(self.target.inputs.observed) and self.target.kind in ("metric", "scorer")
+
+    @property
     def unused_device_reason(self) -> str:
         """A clause about a factory that is given an accelerator and does not use it; empty for any other."""
         code = getattr(self.target.factory, "__code__", None)

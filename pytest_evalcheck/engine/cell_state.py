@@ -59,6 +59,8 @@ class CellState:
     author has written."""
     takes_device: bool = True
     """False where what the target makes cannot be on a device, by a method or an argument."""
+    undeclared: bool = False
+    """Nobody has said what the code under test is: inference took it for a metric or a scorer by a trial."""
     own: str = ""
     """The class or the function under test that the file of the target defines; empty for one of a library."""
     place: tuple[str, int] | None = None

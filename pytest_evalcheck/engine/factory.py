@@ -64,6 +64,11 @@ class TargetFactory:
         return "" if self.adapted is None else f"{self._described.__module__}.{self._described.__qualname__}"
 
     @property
+    def is_declared(self) -> bool:
+        """Return whether an adapter or a protocol tells by its class, methods or parameters of what kind it is."""
+        return self.adapted is not None and adapters.recognised(self._target.kind, self._described)
+
+    @property
     def takes_device(self) -> bool:
         """Return whether what is made can be on a device, by `.to` or an argument. True where nothing is known."""
         if self.adapted is None or hasattr(self.adapted, "to"):

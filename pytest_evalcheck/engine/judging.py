@@ -25,7 +25,7 @@ from pytest_evalcheck.fixes.patches.applying import is_mended
 from pytest_evalcheck.fixes.scoring.dependencies import distributions
 from pytest_evalcheck.kinds.common.calling import format_exception_location, relative
 from pytest_evalcheck.reports.case_codec import case_fields, encode_case
-from pytest_evalcheck.reports.results import Cell, Failure, Outcome
+from pytest_evalcheck.reports.results import DECLARED, Cell, Failure, Outcome
 from pytest_evalcheck.reports.severity import Severity, rank
 
 
@@ -124,6 +124,8 @@ def _place(spec: CellSpec, state: CellState) -> tuple[str, int]:
 
 def failed(spec: CellSpec, state: CellState, failure: CheckFailure, trace: str = "", *, with_case: bool = True) -> Cell:
     """The cell of a failure that nobody knows of."""
+    if state.undeclared and not isinstance(failure, StaleEntry) and (why := _undecided(spec, failure)):
+        return _unless_stale(spec, state, "not applicable", why)
     found = state.found if with_case else None
     # A difference that an error was judged before is reported beside it, and is the more severe of the two.
     shown = (failure, state.beside) if found and state.beside else (failure,)
@@ -141,6 +143,17 @@ def failed(spec: CellSpec, state: CellState, failure: CheckFailure, trace: str =
         stale=(failure.entry.listed or spec.where,) if isinstance(failure, StaleEntry) else (),
         **_ledger(found),
     )
+
+
+def _undecided(spec: CellSpec, failure: CheckFailure) -> str:
+    """Return what a failure says of code that nobody has declared to be of its kind; empty where that does not matter.
+
+    An error refuses rows that nobody said it takes, and a property that inference tries to tell what it is, in fewer
+    cases than its check, decides that it is something else.
+    """
+    if severity_of(spec, failure) == "error":
+        return f"it refuses rows that nobody said it takes: {failure.headline}"
+    return f"{DECLARED}: {failure.headline} ({spec.check.code})" if spec.check.decides else ""
 
 
 def severity_of(spec: CellSpec, failure: CheckFailure) -> Severity:

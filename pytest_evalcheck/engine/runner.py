@@ -97,6 +97,7 @@ class CellRunner:
         state.class_name, state.own = self._factory.class_name, self._factory.own_code
         state.takes_device = self._factory.takes_device
         state.place = self._factory.place if self.spec.inferred else None
+        state.undeclared = self.spec.is_guess and not self._factory.is_declared
         state.seconds = time.monotonic() - started
         return self.reporter.reported(judge(self.spec, state), self.spec.key)
 

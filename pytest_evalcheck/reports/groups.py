@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_evalcheck.reports.causes import Cause, causes_of
-from pytest_evalcheck.reports.results import UNEXPLAINED, Cell, Outcome, Report
+from pytest_evalcheck.reports.results import DECLARED, UNEXPLAINED, Cell, Outcome, Report
 from pytest_evalcheck.reports.severity import mark
 from pytest_evalcheck.reports.text import line
 
@@ -164,8 +164,13 @@ def lists(report: Report) -> dict[str, list[Cells]]:
         "Known failures": by_fault(report.of("known")),
         "Not shown": unreached(report),
         "Not run": by_reason(report.of("not run")),
-        "Not applicable": by_reason(report.of("not applicable")),
+        DECLARED.capitalize(): by_reason(cell for cell in report.of("not applicable") if _is_decided(cell)),
+        "Not applicable": by_reason(cell for cell in report.of("not applicable") if not _is_decided(cell)),
     }
+
+
+def _is_decided(cell: Cell) -> bool:
+    return cell.reason.startswith(DECLARED)
 
 
 def explanation(cell: Cell) -> str:
@@ -175,7 +180,8 @@ def explanation(cell: Cell) -> str:
     if cell.outcome == "incomplete" and not cell.reason:
         missed = f", reached {_nothing_of(cell)}" if cell.unreached else ""
         return f"{cell.examples} of {cell.planned} cases were tried{missed}"
-    return line(cell.reason) or (statement(cell) if cell.outcome == "known" else "no reason was given")
+    reason = line(cell.reason.removeprefix(f"{DECLARED}: "))
+    return reason or (statement(cell) if cell.outcome == "known" else "no reason was given")
 
 
 def _nothing_of(cell: Cell) -> str:

@@ -18,6 +18,8 @@ from pytest_evalcheck.reports.runs import Run
 Outcome = Literal["passed", "failed", "known", "incomplete", "not applicable", "not run"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 _TUPLES = ("given", "transfers", "after")
+DECLARED = "declared not a function of a set of samples"
+"""The beginning of what inference says in place of a failure of a property by which it tells what code is."""
 ACCEPTED_NOW, WITHOUT_REASON = UNEXPLAINED = ("accepted now", "accepted, without a reason")
 """The beginnings of the reasons of known failures that nobody has explained."""
 

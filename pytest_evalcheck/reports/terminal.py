@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pytest_evalcheck.reports import groups, variants
 from pytest_evalcheck.reports.causes import Cause
 from pytest_evalcheck.reports.groups import Row, Section
-from pytest_evalcheck.reports.results import OUTCOMES, Cell, Outcome, Report, plural
+from pytest_evalcheck.reports.results import DECLARED, OUTCOMES, Cell, Outcome, Report, plural
 from pytest_evalcheck.reports.text import clip, columns, fold, line, pad, wrap
 
 Markup = Mapping[str, bool]
@@ -221,6 +221,8 @@ def _blocks(
     yield _known(page, naming, lists["Known failures"])
     yield _unreached(page, naming, lists["Not shown"])
     yield _list(page, naming, "Not run", lists["Not run"])
+    decided, advice = DECLARED.capitalize(), "Where it is one, write its target: a failure is red then."
+    yield _list(page, naming, decided, lists[decided], advice=advice)
     if page.verbosity:
         yield _list(page, naming, "Not applicable", lists["Not applicable"])
     yield _variants(page, variants.comparisons(report))

@@ -17,11 +17,11 @@ import pytest
 
 from pytest_evalcheck.discovery.blanks import command
 from pytest_evalcheck.discovery.search import Discovery, discover
-from pytest_evalcheck.discovery.target_source import DECLARED
 from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.integration.options import given_text
 from pytest_evalcheck.learning import corpus
 from pytest_evalcheck.learning.watching import roots
+from pytest_evalcheck.reports.results import DECLARED
 
 DISCOVERY = pytest.StashKey[Discovery]()
 _FILES = pytest.StashKey[dict[str, str]]()

@@ -55,6 +55,8 @@ class Check:
     """The severity of its failures, except of those that are an error of the code under test."""
     outside: str = ""
     """Data that no ordinary run gives, which it is about: of inputs that were learned from runs, a failure says so."""
+    decides: bool = False
+    """True if inference tries the property, too, to tell what code is: what nobody has declared need not have it."""
     since: str = "0.1"
 
     @property
@@ -98,6 +100,7 @@ def check(
     ordinary: bool = False,
     severity: Severity = "number",
     outside: str = "",
+    decides: bool = False,
 ) -> Callable[[CheckFunction], Check]:
     """Make a check of ``function(subject, case)``: its kinds and its cases follow from the annotations.
 
@@ -136,6 +139,7 @@ def check(
             ordinary=ordinary,
             severity=severity,
             outside=outside,
+            decides=decides,
             since=since,
         )
         if not made.statement:

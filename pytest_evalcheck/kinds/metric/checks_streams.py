@@ -150,7 +150,12 @@ def real_processes_give_the_value_of_the_whole(metric: MetricSubject, case: Proc
             expect(value).equals(expected, about=f"the value of rank {rank} over {plan}", id=f"rank-over-{slug(plan)}")
 
 
-@check("EC208", conditions=("batches that move", "samples that move in their batch", "a tie"), after=("EC201",))
+@check(
+    "EC208",
+    conditions=("batches that move", "samples that move in their batch", "a tie"),
+    after=("EC201",),
+    decides=True,
+)
 def order_does_not_change_the_value(metric: MetricSubject, case: Reordered) -> None:
     """The order of the batches, and of the samples in a batch, does not change the value.
 
@@ -358,7 +363,7 @@ def _require_entries_that_move(metric: MetricSubject, right: Any, wrong: Any) ->
     )
 
 
-@check("EC218", existential=True)
+@check("EC218", existential=True, decides=True)
 def a_wrong_prediction_changes_the_value(metric: MetricSubject, case: RightAndWrong) -> None:
     """Control: right predictions and wrong ones get different values.
 

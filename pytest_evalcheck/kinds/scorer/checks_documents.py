@@ -75,7 +75,7 @@ def scoring_does_not_modify_its_inputs(scorer: ScorerSubject, case: Documents) -
                 )
 
 
-@check("EC407", conditions=("one row of many", "rows in another order"), after=("EC401", "EC403"))
+@check("EC407", conditions=("one row of many", "rows in another order"), after=("EC401", "EC403"), decides=True)
 def score_is_independent_of_other_documents(scorer: ScorerSubject, case: SingleDocument) -> None:
     """Order and number of documents, metrics and filters do not change the score of a document.
 
@@ -106,7 +106,7 @@ def score_is_independent_of_other_documents(scorer: ScorerSubject, case: SingleD
             )
 
 
-@check("EC409", existential=True, after=("EC401",))
+@check("EC409", existential=True, after=("EC401",), decides=True)
 def a_wrong_response_gets_a_different_score(scorer: ScorerSubject, case: RightAndWrong) -> None:
     """Control: the scorer distinguishes a right response from a wrong one.
 

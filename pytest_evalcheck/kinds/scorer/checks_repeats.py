@@ -39,6 +39,7 @@ def an_error_of_a_metric_function_comes_out_as_itself(scorer: ScorerSubject, cas
     conditions=("batches of one size", "batches of unequal sizes"),
     examples=8,
     after=("EC401", "EC402", "EC407"),
+    decides=True,
 )
 def scoring_twice_gives_the_same_scores(scorer: ScorerSubject, case: TwoBatches) -> None:
     """A scorer gives the same documents the same scores, bit by bit, whatever it scored before; and so does a new one.

@@ -58,9 +58,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--evalcheck-learn",
         action="append",
         default=[],
+        nargs="?",
+        const="",
         metavar="PACKAGES",
-        help="run ordinary tests, watch their calls into these packages, and write evalcheck-corpus/PACKAGE.json, "
-        "from which targets are made; of !package.clients*, !*:login and the arguments !password nothing is stored",
+        help="run ordinary tests, watch their calls into these packages, those of the project where none is named, and "
+        "write evalcheck-corpus/PACKAGE.json, from which targets are made; of !package.clients*, !*:login and the "
+        "arguments !password nothing is stored",
     )
     group.addoption("--evalcheck-with-tests", action="store_true", help="also run ordinary tests")
     group.addoption(

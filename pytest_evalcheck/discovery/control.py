@@ -296,6 +296,20 @@ def gives_numbers(inputs: SampleStrategy, make: Callable[[], Any]) -> bool:
     )
 
 
+def order_of_updates_counts(inputs: SampleStrategy, make: Callable[[], Any]) -> bool:
+    """Return whether many updates give another value in another order, or are refused."""
+    rows, size = inputs.fixed(_MANY * inputs.min_samples), inputs.min_samples
+    batches = [rows[i : i + size] for i in range(0, len(rows), size)]
+    subject = _subject(inputs, make)
+    orders = (random.Random(seed).sample(batches, len(batches)) for seed in range(_ORDERS))
+    with isolated_process():
+        value = subject.value(batches)
+        others = (subject.value(order) for order in orders)
+        return isinstance(value, Raised) or any(
+            difference(value, each, subject.tolerance) is not None for each in others
+        )
+
+
 def ranking_of_rows(inputs: SampleStrategy, make: Callable[[], Any], given: Mapping[str, Any]) -> str:
     """Return a reason if ``top_k`` ranks the rows of a batch, so that fewer rows are refused, else ''."""
     most = next((given[name] for name in ("top_k", "k") if type(given.get(name)) is int), 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pytest_evalcheck import adapters
@@ -29,9 +29,13 @@ _FOR_EACH_SAMPLE = ("samplewise", "sample_wise", "sample-wise")
 """Values of an option with which every sample has a value of its own."""
 
 
-def inapplicable(name: str, made: Any, given: Mapping[str, Any]) -> dict[str, str]:
-    """By code: why a check does not apply to this object, of a class with this name, made with these options."""
-    found = dict(_OF_A_WINDOW) if _NEWEST.search(snake_case(name)) else {}
+def inapplicable(name: str, made: Any, given: Mapping[str, Any], by_order: Callable[[], bool]) -> dict[str, str]:
+    """By code: why a check does not apply to this object, of a class with this name, made with these options.
+
+    ``by_order`` tries whether the order of updates counts. What a name says is taken for a window only then: a mean of
+    means may have any name.
+    """
+    found = dict(_OF_A_WINDOW) if _NEWEST.search(snake_case(name)) and by_order() else {}
     for option, value in given.items():
         if isinstance(value, int) and not isinstance(value, bool) and _WINDOW.fullmatch(option):
             found |= {code: f"{option}={value}: {reason}" for code, reason in _OF_A_WINDOW.items()}

@@ -10,7 +10,7 @@ import types
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from inspect import Parameter
 from typing import Any
 
@@ -27,6 +27,7 @@ from pytest_evalcheck.discovery.control import (
     first_line,
     gives_numbers,
     is_flat,
+    order_of_updates_counts,
     ranking_of_rows,
     try_strategy,
 )
@@ -237,7 +238,8 @@ def _selects(refused: Sequence[str]) -> bool:
 
 def _proposal(code: _Code, way: Observed, inputs: Inputs, origin: str) -> Proposal:
     placed, made = "", way.make()
-    not_applicable = inapplicable(code.candidate.name, made, way.given(code.parameters))
+    by_order = partial(order_of_updates_counts, inputs.strategy, way.make)
+    not_applicable = inapplicable(code.candidate.name, made, way.given(code.parameters), by_order)
     if code.candidate.is_class and not inspect.isroutine(made):
         placed = on_device(way.construction, code.parameters, way.evaluated)
     return Proposal(

@@ -25,7 +25,7 @@ from pytest_evalcheck.fixes.patches.applying import is_mended
 from pytest_evalcheck.fixes.scoring.dependencies import distributions
 from pytest_evalcheck.kinds.common.calling import format_exception_location, relative
 from pytest_evalcheck.reports.case_codec import case_fields, encode_case
-from pytest_evalcheck.reports.results import DECLARED, Cell, Failure, Outcome
+from pytest_evalcheck.reports.results import DECLARED, REFUSES, Cell, Failure, Outcome
 from pytest_evalcheck.reports.severity import Severity, rank
 
 
@@ -152,7 +152,7 @@ def _undecided(spec: CellSpec, failure: CheckFailure) -> str:
     cases than its check, decides that it is something else.
     """
     if severity_of(spec, failure) == "error":
-        return f"it refuses rows that nobody said it takes: {failure.headline}"
+        return f"{REFUSES}: {failure.headline}"
     return f"{DECLARED}: {failure.headline} ({spec.check.code})" if spec.check.decides else ""
 
 

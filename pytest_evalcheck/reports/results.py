@@ -19,7 +19,9 @@ Outcome = Literal["passed", "failed", "known", "incomplete", "not applicable", "
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 _TUPLES = ("given", "transfers", "after")
 DECLARED = "declared not a function of a set of samples"
-"""The beginning of what inference says in place of a failure of a property by which it tells what code is."""
+"""The beginning of what is said in place of a failure of a property by which inference tells what code is."""
+REFUSES = "it refuses rows that nobody said it takes"
+"""The beginning of what is said in place of an error of code that nobody has declared to be a metric or a scorer."""
 ACCEPTED_NOW, WITHOUT_REASON = UNEXPLAINED = ("accepted now", "accepted, without a reason")
 """The beginnings of the reasons of known failures that nobody has explained."""
 
@@ -315,12 +317,13 @@ class Report:
     def untried(self) -> tuple[str, ...]:
         """The targets of which no check was tried: an error, because their green would mean nothing.
 
-        A target with a cell that was not run is not among them: that cell reports it. None is, where the command line
+        What nobody has declared may turn out to be no metric. A target with a cell that was not run is not among them: that cell reports it. None is, where the command line
         chose among the cells.
         """
         if self.narrowed:
             return ()
-        tried = {cell.target for cell in self.cells if cell.outcome != "not applicable"}
+        said = (DECLARED, REFUSES)
+        tried = {each.target for each in self.cells if each.outcome != "not applicable" or each.reason.startswith(said)}
         return tuple(target for target in self.targets if target not in tried)
 
     @property

@@ -131,6 +131,13 @@ def test_a_project_that_no_word_describes_is_tried_after_its_tests_have_run(
     again.stdout.fnmatch_lines(["evalcheck: not ok: 1 failed*"])
 
 
+def test_where_no_package_is_named_those_of_the_project_are_watched(pytester: pytest.Pytester, project: Path) -> None:
+    (project / "src").mkdir()
+    (project / "tests" / "__init__.py").write_text("")
+    ran = pytester.runpytest_subprocess("tests", "--evalcheck-learn")
+    ran.stdout.fnmatch_lines(["evalcheck: learned learned_project: 11 calls*", "evalcheck: next: *=learned_project"])
+
+
 @pytest.mark.slow
 def test_what_is_written_names_the_methods_that_were_found_by_trial(
     pytester: pytest.Pytester, project: Path, monkeypatch: pytest.MonkeyPatch
@@ -196,11 +203,14 @@ def test_a_script_is_watched(pytester: pytest.Pytester, project: Path) -> None:
             "--evalcheck-learn-exclude has a new form: --evalcheck-learn='PACKAGES,!PATTERN'",
         ),
         (("--evalcheck-learn=!a",), "'!a' names no package to learn from; expected PACKAGES or PACKAGES,!PATTERN"),
+        (("--evalcheck-learn",), "there is no package in * or its src; expected --evalcheck-learn=PACKAGE"),
+        (("--evalcheck-learn", "here"), "here has nothing but tests; expected --evalcheck-learn=PACKAGE, or *"),
         (("--evalcheck-learn=json", "--evalcheck"), "--evalcheck-learn watches ordinary tests: leave --evalcheck out"),
     ],
 )
 def test_bad_input(pytester: pytest.Pytester, arguments: tuple[str, ...], message: str) -> None:
     pytester.makepyfile("def test_one(): pass")
+    pytester.makepyfile(**{"here/test_two": "def test_two(): pass"})
     pytester.runpytest_subprocess(*arguments).stderr.fnmatch_lines([f"ERROR: {message}"])
 
 

@@ -249,11 +249,16 @@ def test_the_batches_of_a_loop_that_the_example_takes_as_given(batch, names):
 
 
 def test_a_window_of_updates_is_no_promise_about_all_samples():
-    windowed = proposed(MEAN.replace("MeanError", "WindowedMeanError"), "WindowedMeanError").targets[0]
+    named = MEAN.replace("MeanError", "WindowedMeanError")
+    fades = named.replace("self.total + error", "0.5 * self.total + error")
+    windowed = proposed(fades, "WindowedMeanError").targets[0]
     assert {"EC201", "EC203", "EC208"} < set(windowed.not_applicable)
     source = write("title", [windowed], {}, [])
     assert "    not_applicable={\n        'EC201': 'the window counts updates, not samples',\n" in source
     assert proposed(MEAN, "MeanError").targets[0].not_applicable == {}
+    assert (
+        proposed(named, "WindowedMeanError").targets[0].not_applicable == {}
+    )  # the order of its updates does not count
 
 
 def test_a_class_whose_methods_are_not_implemented_is_abstract():

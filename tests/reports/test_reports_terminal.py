@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from report_samples import PLACE, cell, failure, reports, small, thorough
 
 from pytest_evalcheck.reports.groups import sections
-from pytest_evalcheck.reports.results import OUTCOMES, Report
+from pytest_evalcheck.reports.results import DECLARED, OUTCOMES, REFUSES, Report
 from pytest_evalcheck.reports.terminal import MOST_LINES, Page, emit, matrix, render, text
 from pytest_evalcheck.reports.text import columns, line, plain
 
@@ -311,6 +311,13 @@ def test_a_target_that_was_not_tried_is_an_error_before_the_denominator():
     assert lines[-2:] == ["ERROR: no check of a.py::idle was tried, so nothing is known about it", report.denominator]
     last = list(render(report, width=80, color=True, untried=report.untried))[-1]
     assert last == ((report.denominator, {"red": True, "bold": True}),)
+
+
+@pytest.mark.parametrize("said", [DECLARED, REFUSES])
+def test_what_turned_out_to_be_no_metric_is_no_target_that_was_not_tried(said):
+    report = Report([cell(), cell("a.py::idle", outcome="not applicable", reason=f"{said}: another value")])
+    assert report.ok and not report.untried
+    assert ("a.py::idle" in text(report)) == (said == DECLARED)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -105,18 +106,43 @@ def start(config: pytest.Config) -> None:
     """Register the hooks for the packages that the command line names.
 
     Raises:
-        pytest.UsageError: where it names none, or one cannot be imported.
+        pytest.UsageError: where it names none and the project has none, or one cannot be imported.
     """
     from pytest_evalcheck.integration.choosing.inferring import make_importable
 
     make_importable(config)
     try:
-        packages, exclude = learned_and_not(config.getoption("evalcheck_learn"))
+        asked = config.getoption("evalcheck_learn")
+        packages, exclude = learned_and_not(asked if any(asked) else _own_packages(config))
         for package in packages:
-            roots(package)
+            if all(_is_of_tests(config, root) for root in roots(package)):
+                raise UsageError(
+                    f"{package} has nothing but tests; expected --evalcheck-learn=PACKAGE, or --evalcheck-learn behind "
+                    "what to collect"
+                )
     except UsageError as error:
         raise pytest.UsageError(str(error)) from error
     config.pluginmanager.register(Learning(config, packages, exclude), "pytest_evalcheck_learning")
+
+
+def _own_packages(config: pytest.Config) -> list[str]:
+    """Return the packages in the root of the project and in its folder ``src``.
+
+    Raises:
+        UsageError: where there is none.
+    """
+    folders = [folder for place in (config.rootpath, config.rootpath / "src") for folder in sorted(place.glob("*/"))]
+    found = [each.name for each in folders if (each / "__init__.py").is_file() and not _is_of_tests(config, each)]
+    if not found:
+        raise UsageError(f"there is no package in {config.rootpath} or its src; expected --evalcheck-learn=PACKAGE")
+    return found
+
+
+def _is_of_tests(config: pytest.Config, place: Path) -> bool:
+    """Return whether a folder has modules, and all of them are tests."""
+    patterns = config.getini("python_files")
+    names = {each.name for each in place.glob("*.py")} - {"__init__.py", "conftest.py"}
+    return bool(names) and all(any(fnmatch(name, pattern) for pattern in patterns) for name in names)
 
 
 def learned_and_not(texts: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -317,8 +317,8 @@ class Report:
     def untried(self) -> tuple[str, ...]:
         """The targets of which no check was tried: an error, because their green would mean nothing.
 
-        What nobody has declared may turn out to be no metric. A target with a cell that was not run is not among them: that cell reports it. None is, where the command line
-        chose among the cells.
+        What nobody has declared may turn out to be no metric. A target with a cell that was not run is not among
+        them: that cell reports it. None is, where the command line chose among the cells.
         """
         if self.narrowed:
             return ()

@@ -316,7 +316,8 @@ def test_a_target_that_was_not_tried_is_an_error_before_the_denominator():
 @pytest.mark.parametrize("said", [DECLARED, REFUSES])
 def test_what_turned_out_to_be_no_metric_is_no_target_that_was_not_tried(said):
     report = Report([cell(), cell("a.py::idle", outcome="not applicable", reason=f"{said}: another value")])
-    assert report.ok and not report.untried
+    assert report.ok
+    assert not report.untried
     assert ("a.py::idle" in text(report)) == (said == DECLARED)
 
 

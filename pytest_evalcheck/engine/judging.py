@@ -149,8 +149,10 @@ def _undecided(spec: CellSpec, failure: CheckFailure) -> str:
     """Return what a failure says of code that nobody has declared to be of its kind; empty where that does not matter.
 
     An error refuses rows that nobody said it takes, and a property that inference tries to tell what it is, in fewer
-    cases than its check, decides that it is something else.
+    cases than its check, decides that it is something else. An error of the check itself is neither.
     """
+    if failure.cause in ("check", "error"):
+        return ""
     if severity_of(spec, failure) == "error":
         return f"{REFUSES}: {failure.headline}"
     return f"{DECLARED}: {failure.headline} ({spec.check.code})" if spec.check.decides else ""

@@ -419,7 +419,8 @@ def _array_difference(actual: Any, expected: Any, tolerance: Tolerance, path: st
         wrong = [i for i, (a, e) in enumerate(pairs) if not (close(a, e, tolerance) if _is_number(a) else a == e)]
     if not wrong:
         return None
-    a, e = (array.reshape(-1)[wrong[0]].tolist() for array in (actual, expected))
+    # One entry of an array of objects is any object: only an array becomes a list.
+    a, e = (array.reshape(-1)[wrong[0] : wrong[0] + 1].tolist()[0] for array in (actual, expected))
     if math.prod(actual.shape) <= _SHOWN_WHOLE:
         return Difference(path, show(actual), show(expected), contrast=contrast(a, e))
     at = f"{path}{list(_place(wrong[0], tuple(actual.shape)))}"

@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import textwrap
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from pytest_evalcheck.engine import judging
+from pytest_evalcheck.expectations.failures import CheckFailure, TargetError
 from pytest_evalcheck.learning.corpus import read
+from pytest_evalcheck.reports.results import DECLARED, REFUSES
 
 PACKAGE = """
     import numpy as np
@@ -312,6 +316,16 @@ CALLS = """
         assert of(np.array([0.1, 0.9, 0.3, 0.2]), np.array([0.3, 0.8, 0.2, 0.7])) > 0
         assert of(np.array([0.6, 0.4, 0.5]), np.array([0.5, 0.1, 0.6])) > 0
 """
+
+
+@pytest.mark.parametrize(
+    ("cause", "decides", "said"),
+    [("check", True, ""), ("error", True, ""), ("collate", False, REFUSES), ("", True, DECLARED), ("", False, "")],
+)
+def test_an_error_of_a_check_is_no_refusal(cause: str, decides: bool, said: str) -> None:
+    spec = SimpleNamespace(check=SimpleNamespace(code="EC208", decides=decides, severity="number"))
+    failure = TargetError("it fails", cause=cause) if cause else CheckFailure("it fails")
+    assert judging._undecided(spec, failure).partition(":")[0] == said  # type: ignore[arg-type]
 
 
 def _failed(ran: Any) -> set[str]:

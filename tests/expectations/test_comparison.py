@@ -64,6 +64,7 @@ def test_numbers_in_all_containers_compare_alike(number: float, off: float) -> N
         (float("nan"), 1.0, "nan is not 1.0"),
         (float("inf"), float("-inf"), "inf is not -inf"),
         (1.0, Raised(ValueError("no rows"), "compute"), "1.0 is not compute raised ValueError: no rows"),
+        (np.array([0.5, "a"], object), np.array([0.75, "a"], object), "[0.5, 'a'] is not [0.75, 'a']"),
         (torch.tensor([]), torch.tensor([1.0]), "shape (0,): empty, of shape (0,) is not shape (1,): [1.0]"),
     ],
 )

@@ -162,8 +162,8 @@ def _by_trial(seen: Observed, observed: Object, package: str) -> list[tuple[Obse
                     fed = fed or call.method
                 elif not given and not fed and result is None:
                     begun = call.method
-                elif not given and fed and _is_value(result) and _returns_again(result, call.returned):
-                    value = call.method
+                elif not given and fed and _is_measure(call.returned) and _returns_again(result, call.returned):
+                    value = call.method  # the state of a model that is trained has texts, too
         except Exception:  # what it needs was not seen
             fed = ""
     if not (fed and value):

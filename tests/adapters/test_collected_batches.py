@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from types import SimpleNamespace
 
 import numpy
 import pytest
@@ -88,3 +89,10 @@ def test_batches_of_other_shapes_are_refused_with_their_shapes() -> None:
     collected.update(torch.zeros(2, 4))
     with pytest.raises(ValueError, match=r"argument 1 has the shapes \(2, 3\), \(2, 4\) in different batches"):
         collected.compute()
+
+
+def test_a_result_that_holds_a_part_of_an_object_does_not_change_the_samples():
+    collected = Collected(lambda rows: [{"about": row.about} for row in rows])
+    collected.update([SimpleNamespace(about={"tools": ["search"]})])
+    collected.compute()[0]["about"]["tools"][0] = "overwritten"
+    assert collected.compute() == [{"about": {"tools": ["search"]}}]

@@ -50,6 +50,18 @@ PACKAGE = """
             return float(sum(one.mean() * abs(conf[one].mean() - hit[one].mean()) for one in parts if one.any()))
 
 
+    class Model:
+        def __init__(self):
+            self.words, self.counts = [], {}
+
+        def train(self, texts):
+            self.words = sorted({*texts})
+            self.counts = {each: self.counts.get(each, 0) + texts.count(each) for each in texts}
+
+        def to_dict(self):
+            return {"words": self.words, "counts": self.counts}
+
+
     class Pile:
         def begin(self):
             self.values = []
@@ -64,7 +76,14 @@ PACKAGE = """
 TESTS = """
     import numpy as np
     import torch
-    from learned_project.metrics import Gap, Pile, Tally, share
+    from learned_project.metrics import Gap, Model, Pile, Tally, share
+
+
+    def test_model():
+        model = Model()
+        model.train(["a", "b", "a"])
+        model.train(["b", "c"])
+        assert model.to_dict()["words"] == ["b", "c"]
 
 
     def test_share():
@@ -116,17 +135,17 @@ def test_a_project_that_no_word_describes_is_tried_after_its_tests_have_run(
     pytester: pytest.Pytester, project: Path
 ) -> None:
     learned = _learn(pytester)
-    learned.assert_outcomes(passed=4, failed=1)
+    learned.assert_outcomes(passed=5, failed=1)
     learned.stdout.fnmatch_lines(
         [
-            "evalcheck: learned learned_project: 11 calls of 1 functions and 3 classes",
+            "evalcheck: learned learned_project: 14 calls of 1 functions and 4 classes",
             "evalcheck: wrote evalcheck-corpus/learned_project.json",
             "evalcheck: next: pytest --evalcheck-target=learned_project",
         ]
     )
     ran = pytester.runpytest_subprocess("--evalcheck", "--evalcheck-select=EC201", "-rA")
     ran.stdout.fnmatch_lines(
-        ["inferred: learned_project: 4 of 4 metrics in * configurations", "evalcheck: not ok: 1 failed*"]
+        ["inferred: learned_project: 4 of 5 metrics in * configurations", "evalcheck: not ok: 1 failed*"]
     )
     failed = [line for line in ran.outlines if line.startswith("FAILED")]
     assert len(failed) == 1
@@ -139,14 +158,14 @@ def test_where_no_package_is_named_those_of_the_project_are_watched(pytester: py
     (project / "src").mkdir()
     (project / "tests" / "__init__.py").write_text("")
     ran = pytester.runpytest_subprocess("tests", "--evalcheck-learn")
-    ran.stdout.fnmatch_lines(["evalcheck: learned learned_project: 11 calls*", "evalcheck: next: *=learned_project"])
+    ran.stdout.fnmatch_lines(["evalcheck: learned learned_project: 14 calls*", "evalcheck: next: *=learned_project"])
 
 
 @pytest.mark.slow
 def test_what_is_written_names_the_methods_that_were_found_by_trial(
     pytester: pytest.Pytester, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _learn(pytester, "-n", "2").stdout.fnmatch_lines(["evalcheck: learned learned_project: 11 calls*"])
+    _learn(pytester, "-n", "2").stdout.fnmatch_lines(["evalcheck: learned learned_project: 14 calls*"])
     written = pytester.runpython_c(
         "from pytest_evalcheck.__main__ import main; main(['write', '--from-corpus', '-o', 'made.py'])"
     )

@@ -71,13 +71,13 @@ def _copied(value: Any) -> Any:
         return copy.copy(value)
 
 
-def _memory(value: Any) -> Iterator[int]:
-    """Yield where the memory of a value and its parts that can be written is."""
+def _memory(value: Any, most: int = 8) -> Iterator[int]:
+    """Yield where the memory of a value and its parts that can be written is, up to ``most`` in each other."""
     if isinstance(value, (list, tuple, dict)):
         yield from () if isinstance(value, tuple) else (id(value),)
         parts = [*value.values()] if isinstance(value, dict) else value
-        for part in () if only_scalars(parts) else parts:
-            yield from _memory(part)
+        for part in () if only_scalars(parts) or not most else parts:
+            yield from _memory(part, most - 1)
     elif hasattr(value, "untyped_storage"):
         yield value.untyped_storage().data_ptr()
     elif hasattr(value, "__array_interface__"):
@@ -85,6 +85,7 @@ def _memory(value: Any) -> Iterator[int]:
         yield whole.__array_interface__["data"][0] if hasattr(whole, "__array_interface__") else id(whole)
     elif hasattr(value, "__dict__"):
         yield id(value)
+        yield from (place for part in (vars(value).values() if most else ()) for place in _memory(part, most // 2))
 
 
 def _joined(name: str, pieces: Sequence[Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import math
 import sys
@@ -38,7 +39,8 @@ def observed(thing: Any, entry: Seen | None, methods: Sequence[str]) -> list[Obs
         return []
     home = f"from {entry.module} import {entry.name}"
     if not entry.is_class:
-        return _with_streams(Observed(construction=entry.name, imports=(home,)), entry, "")
+        construction, imports = as_function(entry.name, thing)
+        return _with_streams(Observed(construction=construction, imports=(home, *imports)), entry, "")
     found: dict[str, Observed] = {}
     package = entry.module.partition(".")[0]
     for made in entry.ways:
@@ -77,6 +79,13 @@ def _values_of_data(entry: Seen, package: str, home: str) -> Iterator[Observed]:
     for source, imports in [*asked.items()][:_MOST_GROUPS]:
         made = f"lambda *args, **kwargs: {entry.name}(*args, **kwargs){source}"
         yield from _with_streams(Observed(construction=made, imports=(home, *imports)), entry, "__init__")
+
+
+def as_function(source: str, function: Any) -> tuple[str, tuple[str, ...]]:
+    """Return the source of a function, and what it imports: a coroutine is run to its end."""
+    if not inspect.iscoroutinefunction(function):
+        return source, ()
+    return f"lambda *args, **kwargs: asyncio.run({source}(*args, **kwargs))", ("import asyncio",)
 
 
 def entry_of(thing: Any) -> Seen | None:
@@ -159,7 +168,7 @@ def _by_trial(seen: Observed, observed: Object, package: str) -> list[tuple[Obse
                 if given and not fed and _is_value(result) and kept:
                     functions[call.method] = None
                 elif given and call.method not in functions:
-                    fed = fed or call.method
+                    fed = fed or ("" if inspect.iscoroutinefunction(getattr(made, call.method)) else call.method)
                 elif not given and not fed and result is None:
                     begun = call.method
                 elif not given and fed and _is_measure(call.returned) and _returns_again(result, call.returned):
@@ -167,7 +176,11 @@ def _by_trial(seen: Observed, observed: Object, package: str) -> list[tuple[Obse
         except Exception:  # what it needs was not seen
             fed = ""
     if not (fed and value):
-        return [(replace(seen, construction=f"{seen.construction}.{each}"), each) for each in functions]
+        found = [(each, *as_function(f"{seen.construction}.{each}", getattr(made, each))) for each in functions]
+        return [
+            (replace(seen, construction=source, imports=(*seen.imports, *imports)), each)
+            for each, source, imports in found
+        ]
     is_method = inspect.isroutine(inspect.getattr_static(type(made), value, None))
     if _starts_anew(seen, names, observed, (begun, fed, value), package):
         called = f"(made.{fed}(*args, **kwargs), made.{value}{'()' if is_method else ''})[1]"
@@ -206,7 +219,9 @@ def _repeated(made: Any, method: str, given: dict[str, Any]) -> Any:
     if not inspect.isroutine(inspect.getattr_static(type(made), method, None)):
         return getattr(made, method)
     positional = [value for name, value in given.items() if name.isdigit()]
-    return getattr(made, method)(*positional, **{name: value for name, value in given.items() if not name.isdigit()})
+    named = {name: value for name, value in given.items() if not name.isdigit()}
+    result = getattr(made, method)(*positional, **named)
+    return asyncio.run(result) if inspect.iscoroutine(result) else result
 
 
 def state_of(made: Any) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import math
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -76,7 +78,10 @@ def _targets_from_calls(
     rows = partial(EC.learned, name, **about)
     origin = f"{how_called(calls[0][0])}; inputs made of rows of {calls[0][0]}" if calls else ""
     of_this = partial(OfKind, imports=imports, construction=construction, origin=origin)
-    for loader in dict.fromkeys(key for _, arguments in calls for key, value in arguments.items() if batches_of(value)):
+    thing = getattr(sys.modules.get(entry.module), entry.name, None)
+    awaited = inspect.iscoroutinefunction(getattr(thing, method, None) if method else thing)
+    given = [] if awaited else [pair for _, arguments in calls for pair in arguments.items()]
+    for loader in dict.fromkeys(key for key, value in given if batches_of(value)):
         try:
             rest, more = construction_of("", {k: v for k, v in calls[0][1].items() if k != loader}, package)
         except UsageError:
@@ -94,7 +99,7 @@ def _targets_from_calls(
             )
     for number, stream in enumerate(streams_of(name, calls)[:2]):
         group = {"group": number} if number else {}
-        if entry.is_class and not stream.fixed:
+        if entry.is_class and not (stream.fixed or awaited):
             named = isinstance(stream.batch([]), Mapping)
             forward = f"lambda batch: {called}({'**' if named else '*'}batch)"
             described = f"ec.Wrapper(forward={forward}, model=made)"
@@ -107,7 +112,10 @@ def _targets_from_calls(
         except UsageError:
             continue
         others = f", {rest[1:-1]}" if rest[1:-1] else ""
-        described = f"ec.Scorer.of(lambda responses, document: {called}(responses[0], **document{others}))"
+        scored = f"{called}(responses[0], **document{others})"
+        if awaited:
+            scored, more = f"asyncio.run({scored})", (*more, "import asyncio")
+        described = f"ec.Scorer.of(lambda responses, document: {scored})"
         for changes in _CHANGES:
             inputs = rows(documents=True, **group, **changes)
             yield of_this(kind="scorer", described=described, inputs=inputs, imports=(*imports, *more))
@@ -241,8 +249,10 @@ def _is_scorer(make: Callable[[], Any], inputs: Any) -> bool:
             return False  # a filter, or a series
     first, second = scored
     for leaves in ([*_leaves(each)] for each in first):
-        # A response alone is measured by numbers, and changed by anything else.
-        if not (any(map(_is_score_or_text, leaves)) if len(rows[0]) > 1 else all(map(_is_score, leaves))):
+        # A response alone is measured by numbers, and changed by anything else; a case has its response in a field.
+        of_case = isinstance(rows[0][0], dict) and len(rows[0][0].get("fields", ())) > 1
+        response = any(map(_is_score, leaves)) if of_case else all(map(_is_score, leaves))
+        if not (any(map(_is_score_or_text, leaves)) if len(rows[0]) > 1 else response):
             return False
     differ = any(difference(first[0], other, Tolerance()) is not None for other in first[1:])
     return differ and difference(first, second, EXACT) is None  # a time differs in its last digits

@@ -194,6 +194,8 @@ class Watcher:
         self._others.clear()
 
     def _event(self, frame: FrameType, event: str, argument: Any) -> None:
+        if frame.f_code.co_flags & inspect.CO_COROUTINE and _awaits(frame):
+            return
         if event == "call":
             code = frame.f_code
             known = self._codes.get(id(code))
@@ -223,7 +225,7 @@ class Watcher:
         watched = (
             public and len(parts) <= 2 and any(Path(code.co_filename).is_relative_to(root) for root in self._roots)
         )
-        watched = watched and not (code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE))
+        watched = watched and not code.co_flags & inspect.CO_GENERATOR
         self._codes[id(code)] = (code, path if watched else "")
         return path if watched else ""
 
@@ -320,6 +322,12 @@ class Watcher:
                 return bool(code.co_argcount) and back.f_locals.get(code.co_varnames[0]) is owner
             back = back.f_back
         return False
+
+
+def _awaits(frame: FrameType) -> bool:
+    """Return whether a coroutine stops to wait, or goes on after that: the profiler of Python calls it a return."""
+    code, number = frame.f_code.co_code[frame.f_lasti : frame.f_lasti + 2]
+    return opname[code].startswith("YIELD") or (opname[code] == "RESUME" and number & 3 != 0)
 
 
 def _returns(frame: FrameType) -> bool:

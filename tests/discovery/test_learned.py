@@ -228,6 +228,10 @@ def test_a_script_is_watched(pytester: pytest.Pytester, project: Path) -> None:
         (("--evalcheck-learn=!a",), "'!a' names no package to learn from; expected PACKAGES or PACKAGES,!PATTERN"),
         (("--evalcheck-learn",), "there is no package in * or its src; expected --evalcheck-learn=PACKAGE"),
         (("--evalcheck-learn", "here"), "here has nothing but tests; expected --evalcheck-learn=PACKAGE, or *"),
+        (
+            ("--evalcheck-learn", "here/test_two.py"),
+            "here/test_two.py is no package; expected *, or the option behind *",
+        ),
         (("--evalcheck-learn=json", "--evalcheck"), "--evalcheck-learn watches ordinary tests: leave --evalcheck out"),
     ],
 )

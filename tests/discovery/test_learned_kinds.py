@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import importlib
 import json
@@ -24,6 +25,7 @@ from pytest_evalcheck.learning import corpus
 from pytest_evalcheck.learning.watching import Watcher
 
 SOURCE = """
+    import asyncio
     import random
     from dataclasses import dataclass
 
@@ -56,6 +58,21 @@ SOURCE = """
 
         def judge(self, said, case):
             return {"exact": said == case.answer, "length": len(said) / len(case.answer)}
+
+
+    class Contains:
+        def __init__(self, words):
+            self.words = words
+
+        async def evaluate(self, case):
+            await asyncio.sleep(0)
+            found = [each for each in self.words if each in case.answer]
+            return {"name": "contains", "score": len(found) / len(self.words), "reason": f"{len(found)} found"}
+
+
+    async def awaited_gap(inp, targ):
+        await asyncio.sleep(0)
+        return float((inp - targ).abs().mean())
 
 
     def table_gap(table, expected):
@@ -270,6 +287,9 @@ def use(code: Any) -> None:
     table = pandas.DataFrame({"score": [0.5, 1.0, 3.0], "group": ["a", "b", "a"]})
     for function in (code.table_gap, code.table_gap_of_the_first):
         function(table, pandas.Series([1.0, 1.5, 2.0], name="expected"))
+    asyncio.run(code.awaited_gap(torch.tensor([0.5, 1.0, 3.0, 0.25]), torch.tensor([1.0, 1.5, 2.0, 4.0])))
+    for answer in ("a", "a b", "c", "b c"):
+        asyncio.run(code.Contains(["a", "b"]).evaluate(code.Case("q", answer)))
     for function in (code.trend, code.coin, code.one):
         function(torch.tensor([0.5, 1.0, 3.0, 0.25]), torch.tensor([1.0, 1.5, 2.0, 4.0]))
     agent = code.Agent()
@@ -326,6 +346,11 @@ def _proposed(code: Any, name: str) -> Proposed:
         ("Net", "wrapper", "ec.Wrapper(forward=lambda batch: made(*batch), model=made)"),
         ("run_eval", "loop", "ec.Loop(evaluate=lambda data, batch_size=2: made(loader=data.loader(batch_size)))"),
         ("Judge", "scorer", "ec.Scorer.of(lambda responses, document: made.judge(responses[0], **document))"),
+        (
+            "Contains",
+            "scorer",
+            "ec.Scorer.of(lambda responses, document: asyncio.run(made.evaluate(responses[0], **document)))",
+        ),
         ("overlap", "scorer", "ec.Scorer.of(lambda responses, document: made(responses[0], **document))"),
         ("extracted", "scorer", "ec.Scorer.of(lambda responses, document: made(responses[0], **document))"),
         ("report", "scorer", "ec.Scorer.of(lambda responses, document: made(responses[0], **document))"),
@@ -341,6 +366,7 @@ def test_a_kind_is_found_by_trial(code: Any, name: str, kind: str, described: st
     [
         ("Rates", "metric", "lambda *args, **kwargs: Rates(*args, **kwargs).gap(threshold=0.5)"),
         ("Tally", "metric", "lambda *args, **kwargs: Tally(*args, **kwargs).share()"),
+        ("awaited_gap", "metric", "lambda *args, **kwargs: asyncio.run(awaited_gap(*args, **kwargs))"),
         ("rate", "scorer", "rate"),
         (
             "Fit",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import sys
 import textwrap
@@ -18,6 +19,7 @@ from pytest_evalcheck.learning import corpus
 from pytest_evalcheck.learning.watching import MOST_CALLS, MOST_OBJECTS, REFUSED, Call, Seen, Watcher
 
 SOURCE = """
+    import asyncio
     import threading
 
     def share(right, total=1, *rest, **more):
@@ -29,6 +31,12 @@ SOURCE = """
 
     def fails(value):
         raise ValueError("no")
+
+    async def waits(values, number=0):
+        values = sorted(values)
+        for _ in values:
+            await asyncio.sleep(0)
+        return values[number]
 
     class Base:
         def __init__(self, size):
@@ -86,6 +94,21 @@ def test_arguments_are_those_before_the_call(watched: Any) -> None:
     assert call.arguments == {"right": [1, 2], "total": 4, "0": 5, "name": "x"}
     assert call.returned == 0.75
     assert "watched_project:_helper" not in watcher.seen
+
+
+@pytest.mark.parametrize("way", ["_profiled", *(["_monitored"] if sys.version_info >= (3, 12) else [])])
+def test_a_coroutine_is_one_call_from_its_begin_to_its_end(watched: Any, way: str) -> None:
+    async def at_once() -> None:
+        await asyncio.gather(watched.waits([3, 1, 2]), watched.waits([5, 4], number=1))
+        with pytest.raises(IndexError):
+            await watched.waits([])
+
+    watcher = _watcher()
+    with getattr(watcher, way)():
+        asyncio.run(at_once())
+    found = [(call.arguments, call.returned) for _, call in watcher.seen["watched_project:waits"].calls]
+    first, second = ({"values": [3, 1, 2], "number": 0}, 1), ({"values": [5, 4], "number": 1}, 5)
+    assert found == [first, second, ({"values": [], "number": 0}, REFUSED)]
 
 
 def test_an_object_has_its_construction_and_its_calls_in_order(watched: Any) -> None:

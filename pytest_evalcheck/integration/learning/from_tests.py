@@ -155,6 +155,8 @@ def learned_and_not(texts: Sequence[str]) -> tuple[list[str], list[str]]:
         UsageError: where they name no package.
     """
     listed = [each.strip() for each in ",".join(texts).split(",") if each.strip()]
+    if path := next((each for each in listed if not each.startswith("!") and ("/" in each or os.sep in each)), ""):
+        raise UsageError(f"{path} is no package; expected --evalcheck-learn=PACKAGE, or the option behind {path}")
     packages = dict.fromkeys(each.partition(".")[0] for each in listed if not each.startswith("!"))
     if not packages:
         raise UsageError(f"{','.join(texts)!r} names no package to learn from; expected PACKAGES or PACKAGES,!PATTERN")

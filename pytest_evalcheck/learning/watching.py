@@ -225,7 +225,7 @@ class Watcher:
         watched = (
             public and len(parts) <= 2 and any(Path(code.co_filename).is_relative_to(root) for root in self._roots)
         )
-        watched = watched and not code.co_flags & inspect.CO_GENERATOR
+        watched = watched and not code.co_flags & (inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR)
         self._codes[id(code)] = (code, path if watched else "")
         return path if watched else ""
 

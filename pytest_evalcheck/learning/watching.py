@@ -326,8 +326,11 @@ class Watcher:
 
 def _awaits(frame: FrameType) -> bool:
     """Return whether a coroutine stops to wait, or goes on after that: the profiler of Python calls it a return."""
-    code, number = frame.f_code.co_code[frame.f_lasti : frame.f_lasti + 2]
-    return opname[code].startswith("YIELD") or (opname[code] == "RESUME" and number & 3 != 0)
+    if frame.f_lasti < 0:  # it begins, before Python 3.11
+        return False
+    code = frame.f_code.co_code[frame.f_lasti : frame.f_lasti + 3]
+    before_3_11 = len(code) > 2 and opname[code[2]] == "YIELD_FROM"
+    return opname[code[0]] == "YIELD_VALUE" or (opname[code[0]] == "RESUME" and code[1] & 3 != 0) or before_3_11
 
 
 def _returns(frame: FrameType) -> bool:

@@ -36,6 +36,10 @@ SOURCE = """
         values = sorted(values)
         for _ in values:
             await asyncio.sleep(0)
+        return await _at(values, number)
+
+    async def _at(values, number):
+        await asyncio.sleep(0)
         return values[number]
 
     class Base:

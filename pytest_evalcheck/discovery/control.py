@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pytest_evalcheck import adapters
@@ -144,8 +144,7 @@ def _changed_by_order(subject: MetricSubject, rows: Sequence[Any], *, of_ties: b
     first, places = subject.value([rows]), range(len(rows))
     moved = ([*places[i:], *places[:i]] for i in range(1, min(len(rows), _PLAIN)))
     # Neighbours stay neighbours where all are turned or moved.
-    mixed = (random.Random(seed).sample(places, len(rows)) for seed in range(_ORDERS))
-    for order in ([*places[::-1]], *moved, *mixed):
+    for order in ([*places[::-1]], *moved, *_mixed(places)):
         other = subject.value([[rows[place] for place in order]])
         same = difference(unordered(first, len(rows)), unordered(other, len(rows)), subject.tolerance) is None
         if not same or not (of_ties or _moves_with_its_rows(subject, first, other, order)):
@@ -154,6 +153,11 @@ def _changed_by_order(subject: MetricSubject, rows: Sequence[Any], *, of_ties: b
                 return f"{_OF_TIES}, {shown}"
             return f"{DEPENDS_ON_ORDER}, {shown}: they are no samples to it, or a series"
     return ""
+
+
+def _mixed(parts: Sequence[Any]) -> Iterator[list[Any]]:
+    """Yield some orders of parts, the same ones in every run."""
+    return (random.Random(seed).sample(parts, len(parts)) for seed in range(_ORDERS))
 
 
 def _moves_with_its_rows(subject: MetricSubject, first: Any, other: Any, order: Sequence[int]) -> bool:
@@ -301,10 +305,8 @@ def order_of_updates_counts(inputs: SampleStrategy, make: Callable[[], Any]) -> 
     rows, size = inputs.fixed(_MANY * inputs.min_samples), inputs.min_samples
     batches = [rows[i : i + size] for i in range(0, len(rows), size)]
     subject = _subject(inputs, make)
-    orders = (random.Random(seed).sample(batches, len(batches)) for seed in range(_ORDERS))
     with isolated_process():
-        value = subject.value(batches)
-        others = (subject.value(order) for order in orders)
+        value, others = subject.value(batches), map(subject.value, _mixed(batches))
         return isinstance(value, Raised) or any(
             difference(value, each, subject.tolerance) is not None for each in others
         )

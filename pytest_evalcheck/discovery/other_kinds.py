@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import math
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -44,14 +43,14 @@ def found(thing: Any, entry: Seen | None) -> list[OfKind]:
     """Return the targets of a class or a function that was called in runs, those that pass a trial."""
     if entry is None:
         return []
-    ways = [*_ways(entry)]
+    ways = [*_ways(thing, entry)]
     return [each for each in ways if _passes(thing, each)][:1]
 
 
-def _ways(entry: Seen) -> Iterator[OfKind]:
+def _ways(thing: Any, entry: Seen) -> Iterator[OfKind]:
     package = entry.module.partition(".")[0]
     if not entry.is_class:
-        yield from _targets_from_calls(entry, "", 0, entry.name, (), package)
+        yield from _targets_from_calls(thing, entry, "", 0, entry.name, (), package)
         return
     for number, made in enumerate(entry.ways):
         try:
@@ -65,11 +64,11 @@ def _ways(entry: Seen) -> Iterator[OfKind]:
             for described, inputs, more in _decoders(call, package)
         )
         for method in dict.fromkeys(call.method for call in calls):
-            yield from _targets_from_calls(entry, method, number, construction, imports, package)
+            yield from _targets_from_calls(thing, entry, method, number, construction, imports, package)
 
 
 def _targets_from_calls(
-    entry: Seen, method: str, made: int, construction: str, imports: tuple[str, ...], package: str
+    thing: Any, entry: Seen, method: str, made: int, construction: str, imports: tuple[str, ...], package: str
 ) -> Iterator[OfKind]:
     name = f"{entry.module}:{entry.name}" + (f".{method}" if method else "")
     calls = calls_of(entry, method, made)
@@ -78,7 +77,6 @@ def _targets_from_calls(
     rows = partial(EC.learned, name, **about)
     origin = f"{how_called(calls[0][0])}; inputs made of rows of {calls[0][0]}" if calls else ""
     of_this = partial(OfKind, imports=imports, construction=construction, origin=origin)
-    thing = getattr(sys.modules.get(entry.module), entry.name, None)
     awaited = inspect.iscoroutinefunction(getattr(thing, method, None) if method else thing)
     given = [] if awaited else [pair for _, arguments in calls for pair in arguments.items()]
     for loader in dict.fromkeys(key for key, value in given if batches_of(value)):

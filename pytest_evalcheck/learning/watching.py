@@ -194,21 +194,22 @@ class Watcher:
         self._others.clear()
 
     def _event(self, frame: FrameType, event: str, argument: Any) -> None:
-        if frame.f_code.co_flags & inspect.CO_COROUTINE and _awaits(frame):
-            return
         if event == "call":
             code = frame.f_code
             known = self._codes.get(id(code))
             path = self._path_of(code) if known is None else known[1]
-            if path and not getattr(self._busy, "now", False):
+            if path and not getattr(self._busy, "now", False) and not _awaits(frame):
                 self._busy.now = True
                 try:
                     self._called(frame, path)
                 finally:
                     self._busy.now = False
         elif event in ("return", "unwind") and self._open:
-            opened = self._open.pop(id(frame), None)
-            if opened is not None and not getattr(self._busy, "now", False):
+            opened = self._open.get(id(frame))
+            if opened is None or _awaits(frame):
+                return
+            self._open.pop(id(frame), None)
+            if not getattr(self._busy, "now", False):
                 self._busy.now = True
                 try:
                     refused = event == "unwind" or (argument is None and not _returns(frame))
@@ -326,6 +327,8 @@ class Watcher:
 
 def _awaits(frame: FrameType) -> bool:
     """Return whether a coroutine stops to wait, or goes on after that: the profiler of Python calls it a return."""
+    if not frame.f_code.co_flags & inspect.CO_COROUTINE:
+        return False
     if frame.f_lasti < 0:  # it begins, before Python 3.11
         return False
     code = frame.f_code.co_code[frame.f_lasti : frame.f_lasti + 3]

@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -141,8 +140,8 @@ def _own_packages(config: pytest.Config) -> list[str]:
 def _is_of_tests(config: pytest.Config, place: Path) -> bool:
     """Return whether a folder has modules, and all of them are tests."""
     patterns = config.getini("python_files")
-    names = {each.name for each in place.glob("*.py")} - {"__init__.py", "conftest.py"}
-    return bool(names) and all(any(fnmatch(name, pattern) for pattern in patterns) for name in names)
+    modules = [each for each in place.glob("*.py") if each.name not in ("__init__.py", "conftest.py")]
+    return bool(modules) and all(any(map(each.match, patterns)) for each in modules)
 
 
 def learned_and_not(texts: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -3,7 +3,8 @@
 ``python benchmarks/inferring.py`` infers targets for the metrics of each library that is installed. With ``--run`` they
 are run on the CPU, at the default effort or that of ``--effort``: red cells by check, CPU seconds per metric, the share
 of inference, and of the upstream faults that the registry knows, how many a run without any target of ours comes upon.
-``--recall`` reads the last from reports that were written before.
+``--recall`` reads the last from reports that were written before. ``--first`` prints the seconds until a module's first
+check has ended, beside the seconds that importing it takes.
 ``--smoke`` takes one function.
 """
 
@@ -17,6 +18,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -71,6 +73,28 @@ def run(module: str, folder: Path, effort: str) -> tuple[dict[str, Any], float]:
     return json.loads(path.read_text(encoding="utf-8")), cpu() - before
 
 
+def first_result(module: str) -> float:
+    """Return the seconds from the start of a run at quick effort until its first check has ended."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, before = Path(folder) / "cells.jsonl", time.monotonic()
+        options = ["--evalcheck-effort=quick", "--evalcheck-device=cpu", f"--evalcheck-report=jsonl={path}"]
+        command = [sys.executable, "-m", "pytest", "-W", "ignore", "--evalcheck-target", module, *options]
+        run = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while run.poll() is None and not (path.exists() and '"EC' in path.read_text(encoding="utf-8")):
+            time.sleep(0.05)
+        seconds = time.monotonic() - before
+        run.terminate()
+        run.wait()
+    return seconds
+
+
+def imported(module: str) -> float:
+    """Return the seconds that a new process takes to import a module."""
+    before = time.monotonic()
+    subprocess.run([sys.executable, "-W", "ignore", "-c", f"import {module}"], check=True)
+    return time.monotonic() - before
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -82,7 +106,12 @@ def main() -> None:
     parser.add_argument(
         "--recall", nargs="+", type=Path, metavar="JSON", help="reports of runs without targets of ours"
     )
+    parser.add_argument("--first", action="store_true", help="the seconds to the first result, and nothing else")
     given = parser.parse_args()
+    if given.first:
+        for module in given.modules or ["torchmetrics.classification"]:
+            print(f"{module}: first result after {first_result(module):.1f} s, imported in {imported(module):.1f} s")
+        return
     if given.recall:
         recall([cell for path in given.recall for cell in json.loads(path.read_text(encoding="utf-8"))["checks"]])
         return

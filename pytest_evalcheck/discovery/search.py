@@ -12,9 +12,9 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import TimeoutError as LimitPassed
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial, partialmethod
 from typing import Any
@@ -42,6 +42,8 @@ _WAITS = 75
 """Exit code of a process that waits."""
 _PER_PROCESS = 100
 """Number of candidates that share one process: each process imports the library, which takes as long as 20 do."""
+MANY = 20
+"""Number of candidates above which the first targets are given before the others are looked at."""
 _SHOWN = 3
 """Number of functions to name that are not tried."""
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
@@ -67,6 +69,8 @@ class Discovery:
     """Functions that look like metrics, and are not tried since there are classes beside them."""
     notes: list[str] = field(default_factory=list)
     """Sentences about the corpus."""
+    whole: bool = False
+    """True once every candidate was looked at."""
 
     @property
     def tried(self) -> int:
@@ -127,6 +131,18 @@ def discover(
     Raises:
         UsageError: where a text cannot be read, a module or a name is not there, or nothing has a target.
     """
+    *_, found = discover_in_parts(texts, workers=workers, progress=progress, learned_only=learned_only, few=few)
+    return found
+
+
+def discover_in_parts(
+    texts: Sequence[str], *, workers: int, progress: Callable[[str], object], learned_only: bool = False, few: bool
+) -> Iterator[Discovery]:
+    """Look through modules as `discover` does; yield what is found twice where there are more than `MANY` candidates.
+
+    The first time it has the targets of the first candidate that has some, so that they can run while the processes
+    go on; what is yielded is one object. A caller that needs no more closes the iterator, which ends the processes.
+    """
     discovery = Discovery(requests=[Request.parse(text) for text in texts])
     discovery.notes = learned.notes({request.module.partition(".")[0] for request in discovery.requests})
     with ExitStack() as stack:
@@ -161,9 +177,12 @@ def discover(
                 discovery.decided[str(candidate)] = proposed.decided
             elif not proposed.targets:
                 discovery.left[str(candidate)] = proposed.why
+            if proposed.targets and discovery.tried == 1 and len(candidates) > MANY:
+                yield discovery
     if not discovery.proposals:
         raise UsageError(_nothing(discovery))
-    return discovery
+    discovery.whole = True
+    yield discovery
 
 
 def _look_of(candidate: Candidate, few: bool) -> Callable[[Candidate], Proposed]:
@@ -201,11 +220,17 @@ def blank_target(text: str) -> str:
     return with_blanks(find(request).candidates[0])
 
 
-def _process() -> Any:
+@contextmanager
+def _process() -> Iterator[Any]:
     from pebble import ProcessPool
 
     context = multiprocessing.get_context("spawn")
-    return ProcessPool(max_workers=1, context=context, initializer=_prepare, initargs=(list(sys.path),))
+    with ProcessPool(max_workers=1, context=context, initializer=_prepare, initargs=(list(sys.path),)) as pool:
+        try:
+            yield pool
+        except BaseException:  # what is still to do is not waited for
+            pool.stop()
+            raise
 
 
 def _found(pool: Any, request: Request, look: Callable[[Request], Found]) -> Found:

@@ -36,27 +36,23 @@ def write(
         summary: lines about how many of what has targets.
         decided: by name, what is no function of a set of samples, with the reason.
     """
-    proposals = _with_names_of_their_own(proposals)
-    taken: set[str] = set()
-    bound = {*_OWN, *(_bound(alias) for each in proposals for line in each.imports for alias in _aliases(line))}
+    # The targets of the first candidate run before the others are known: their names must not depend on these.
+    first = [each for each in proposals if each.candidate == proposals[0].candidate]
+    proposals = _with_names_of_their_own(proposals, [*_OWN, *_names(_with_names_of_their_own(first, _OWN))])
     parts = [_head(title, {"Without a target": left, DECLARED.capitalize(): decided}, summary), _imports(proposals)]
-    parts += [_target(each, _name(each, taken, bound)) for each in proposals]
+    parts += map(_target, proposals, _names(proposals))
     return "\n\n\n".join([f"{parts[0]}\n\n{parts[1]}", *parts[2:]]) + "\n"
 
 
-def _with_names_of_their_own(proposals: Sequence[Proposal]) -> list[Proposal]:
+def _with_names_of_their_own(proposals: Sequence[Proposal], own: Iterable[str]) -> list[Proposal]:
     """The proposals, where no two import different things by one name, and none uses a name of the file itself."""
-    lines: dict[str, list[str]] = {name: [""] for name in _OWN}
+    lines: dict[str, list[str]] = {name: [""] for name in own}
     for line in (line for each in proposals for line in each.imports):
         for alias in _aliases(line):
             known = lines.setdefault(_bound(alias), [])
             known.extend([line] if line not in known else [])
-    new = {
-        (line, name): f"{name}_{number}"
-        for name, found in lines.items()
-        for number, line in enumerate(found, 1)
-        if number > 1
-    }
+    taken = set(lines)
+    new = {(line, name): _unique(name, taken) for name, found in lines.items() for line in found[1:]}
 
     def renamed_proposal(proposal: Proposal) -> Proposal:
         names = {name: new[line, name] for line, name in new if line in proposal.imports}
@@ -147,6 +143,12 @@ def _not_applicable(reasons: Mapping[str, str]) -> str:
     return f"    not_applicable={{\n{''.join(lines)}    }},\n" if lines else ""
 
 
+def _names(proposals: Iterable[Proposal]) -> list[str]:
+    bound = {*_OWN, *(_bound(alias) for each in proposals for line in each.imports for alias in _aliases(line))}
+    taken = {*bound}
+    return [_name(each, taken, bound) for each in proposals]
+
+
 def _name(proposal: Proposal, taken: set[str], bound: Container[str]) -> str:
     """A name of a function: that of the class in small letters, with the options; it hides no other name."""
     snake = snake_case(proposal.candidate.name)
@@ -154,6 +156,11 @@ def _name(proposal: Proposal, taken: set[str], bound: Container[str]) -> str:
     name = "_".join(filter(None, [snake, words]))[:80].rstrip("_")
     if name in bound or iskeyword(name):
         name = f"{name}_target"
+    return _unique(name, taken)
+
+
+def _unique(name: str, taken: set[str]) -> str:
+    """The name, with the first number that makes it another one than those that are taken; it is taken then."""
     unique, number = name, 2
     while unique in taken:
         unique, number = f"{name}_{number}", number + 1

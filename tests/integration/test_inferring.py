@@ -152,3 +152,63 @@ def test_a_check_whose_process_dies_names_the_source_of_the_user_too(project):
     result.shows("the process of the check died", f"target       dielib.py:{line}\n")
     cell = result.cell("EC201")
     assert (cell.target, Path(cell.file), cell.line) == ("dielib::share", project.path / "dielib.py", line)
+
+
+MANY = "\n".join(
+    LIBRARY.split("class Embedded", maxsplit=1)[0].replace("Share", f"Share{number:02}") for number in range(21)
+)
+FIRST_AND_REST = {f"manylib::share{number:02}" for number in range(21)}
+
+
+@pytest.fixture
+def large_module(project):
+    """A module of more metrics than are looked at before the first of them runs."""
+    return project.write(MANY, name="manylib.py", header="")
+
+
+@pytest.mark.slow
+def test_the_first_metric_runs_while_the_others_are_looked_at(large_module):
+    # The last one waits, where it is looked at, until a check of the first has run.
+    waits = """
+def _waits():
+    import os, time
+    while not os.path.exists("ran"): time.sleep(0.01)
+"""
+    made = "def __init__(self): "
+    large_module.write((made + "_waits(); ").join(MANY.rsplit(made, maxsplit=1)) + waits, name="manylib.py", header="")
+    large_module.write("def pytest_runtest_teardown(item): open('ran', 'w')", name="conftest.py", header="")
+    result = large_module.spawn("--evalcheck", "--evalcheck-target=manylib", *QUICK, code=0)
+    result.assert_outcomes(passed=42, not_applicable=21).shows(
+        "inferred: manylib: 21 of 21 metrics in 21 configurations"
+    )
+    assert {cell.target for cell in result.report.cells} == FIRST_AND_REST
+    listed = large_module.spawn("--evalcheck", "--evalcheck-target=manylib", *QUICK, "--collect-only", "-q", code=0)
+    assert {line.rpartition("::")[0] for line in listed.text.splitlines() if line.endswith("[cpu]")} == FIRST_AND_REST
+
+
+@pytest.mark.slow
+def test_each_is_selected_and_judged_as_where_all_are_known(large_module):
+    forgets = "int((preds == target).sum()), len(preds)"
+    adds = "self.hits + int((preds == target).sum()), self.count + len(preds)"
+    large_module.write(forgets.join(MANY.rsplit(adds, maxsplit=1)), name="manylib.py", header="")
+    command = ("--evalcheck", "--evalcheck-target=manylib", *QUICK)
+    result = large_module.spawn(*command, code=1)
+    all_known = large_module.spawn(*command, "-n", "1", code=1)
+    ids = [[(cell.target, cell.code, cell.outcome) for cell in each.report.cells] for each in (result, all_known)]
+    assert sorted(ids[0]) == sorted(ids[1])
+    assert len(ids[0]) == len(set(ids[0])) == 63
+    (reproduce,) = result.reproduce
+    large_module.spawn("--evalcheck", *shlex.split(reproduce)[1:], code=1).lacks("inferring inputs").assert_outcomes(
+        failed=1
+    )
+    large_module.spawn(*command, "-k", "share07 and EC201", code=0).assert_outcomes(passed=1)
+    large_module.spawn(*command, "-k", "share00 and EC201", code=0).assert_outcomes(passed=1)
+    large_module.spawn(*command, "-p", "no:terminal", "-k", "share20 and EC201", code=1)
+
+
+@pytest.mark.slow
+def test_a_run_that_ends_early_says_that_not_all_were_looked_at(large_module):
+    wrong = MANY.replace("self.hits + int", "int", 1)
+    large_module.write(wrong, name="manylib.py", header="")
+    result = large_module.spawn("--evalcheck", "--evalcheck-target=manylib", *QUICK, "-x", code=1)
+    result.shows("inferred: the run ended before all of them were looked at", "did not run (manylib::share00)")

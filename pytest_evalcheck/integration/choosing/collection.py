@@ -97,13 +97,17 @@ class Collection:
             return []  # its file reports it
         self._seen.add(id(obj))
         self._with_targets.add(collector.nodeid)
-        if (first := self._files.setdefault(collector.nodeid, collector.path)) != collector.path:
+        nodeid = f"{collector.nodeid}::{name}"
+        first = self._files.setdefault(collector.nodeid, collector.path)
+        if first != collector.path and inferring.module_of(self.config, collector.path):
+            if nodeid in self.facts.found:  # it has run while the others were inferred
+                return []
+        elif first != collector.path:
             problem = (
                 f"{collector.path} and {first} have one id, since the root directory is {self.config.rootpath}: the "
                 "results of one would replace those of the other; name a folder that holds both, such as --rootdir=."
             )
             return target_nodes.bad_target(collector, name, problem)
-        nodeid = f"{collector.nodeid}::{name}"
         self.facts.found[nodeid] = obj.kind
         self.facts.own_checks.update({check.code: check.name for check in obj.extra_checks})
         if self.options.baseline.entries or accepting.writes(self.options):

@@ -9,18 +9,23 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping
+import threading
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pytest_evalcheck.discovery.blanks import command
-from pytest_evalcheck.discovery.search import Discovery, discover
+from pytest_evalcheck.discovery.search import Discovery, discover_in_parts
 from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.integration.options import given_text
+from pytest_evalcheck.integration.process import run_in_child
 from pytest_evalcheck.learning import corpus
 from pytest_evalcheck.learning.watching import roots
+from pytest_evalcheck.live_objects import made_to_stay
 from pytest_evalcheck.reports.results import DECLARED
 
 DISCOVERY = pytest.StashKey[Discovery]()
@@ -52,11 +57,98 @@ def infer_targets(config: pytest.Config) -> None:
     if config.getoption("evalcheck_replay") and written is not None:
         files = written
     else:
-        found = config.stash[DISCOVERY] = _discover(config, few)
-        files = {path: module for path, module in files.items() if found.targets_of(module)}
-        for path, module in files.items():
-            Path(path).write_text(found.source(module), encoding="utf-8")
+        parts = _discover(config, few)
+        # Every check needs torch, which is imported while another process imports the module that was asked for.
+        importing = threading.Thread(target=import_module, args=("torch",))
+        importing.start()
+        found = config.stash[DISCOVERY] = next(parts)
+        importing.join()
+        if not found.whole and _can_run_meanwhile(config):
+            config.pluginmanager.register(_Rest(config, parts, files), "pytest_evalcheck_rest")
+            files = {f"{path.removesuffix('.py')}_first.py": module for path, module in files.items()}
+        else:
+            *_, found = found, *parts
+        files = _written(found, files)
     _collect(config, files)
+
+
+def _can_run_meanwhile(config: pytest.Config) -> bool:
+    """Return whether targets can run before all are known: nothing that was asked for is about all of them."""
+    option = config.option
+    pytests = ("numprocesses", "tx", "collectonly", "lf", "stepwise")
+    ours = ("evalcheck_shard", "evalcheck_resume", "evalcheck_known", "evalcheck_scripts", "evalcheck_replay")
+    texts = (given_text(config, "since"), given_text(config, "optional"))
+    way = getattr(option, "evalcheck_run", None) or "supervised"
+    return (
+        not any(getattr(option, name, None) for name in (*pytests, *ours))
+        and not any(texts)
+        and way in ("supervised", "in-process")
+        and not any("::" in argument for argument in config.args)
+    )
+
+
+class _Rest:
+    """Collect the targets that were inferred while those of the first metric ran."""
+
+    def __init__(self, config: pytest.Config, parts: Generator[Discovery], files: dict[str, str]) -> None:
+        self._config, self._parts, self._files = config, parts, files
+        config.add_cleanup(parts.close)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_collection(self, session: pytest.Session) -> Generator[None, Any, Any]:
+        """Collect them at once where nothing of the first metric is selected."""
+        result = yield
+        if not session.items:
+            self._collect(session)
+        return result
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, Any, Any]:
+        """Collect them after the last item; the loop of pytest goes on with what is added to its list."""
+        result = yield
+        if nextitem is None and not (run_in_child.supervised or item.session.shouldstop or item.session.shouldfail):
+            self._collect(item.session)
+        return result
+
+    def _collect(self, session: pytest.Session) -> None:
+        found = next(self._parts, None)
+        if found is None:
+            return
+        files = _written(found, self._files)
+        items: list[pytest.Item] = []
+        self._config.stash[_FILES].update(files)
+        hook, reporter = self._config.hook, self._config.pluginmanager.getplugin("terminalreporter")
+        finished = self._config.pluginmanager.subset_hook_caller("pytest_collection_finish", [reporter])
+        with _no_lines_of(reporter), made_to_stay():
+            for path in map(Path, files):
+                module = hook.pytest_pycollect_makemodule(module_path=path, parent=session)
+                items += session.genitems(module)
+            hook.pytest_collection_modifyitems(session=session, config=self._config, items=items)
+        session.items += items
+        session.testscollected = len(session.items)
+        finished(session=session)
+
+
+@contextmanager
+def _no_lines_of(reporter: Any) -> Iterator[None]:
+    """Within, the reporter of pytest does not say how many items are collected: it would count those that ran."""
+    shown = getattr(reporter, "isatty", None)
+    if shown:  # a boolean, or one that can be called
+        kind: Any = type(shown)
+        reporter.isatty = kind(0)
+    try:
+        yield
+    finally:
+        if shown:
+            reporter.isatty = shown
+
+
+def _written(found: Discovery, files: Mapping[str, str]) -> dict[str, str]:
+    """Write the targets of each module into its file; return the files that hold some."""
+    files = {path: module for path, module in files.items() if found.targets_of(module)}
+    for path, module in files.items():
+        Path(path).write_text(found.source(module), encoding="utf-8")
+    return files
 
 
 def _paths(config: pytest.Config, few: bool) -> dict[str, str]:
@@ -99,10 +191,10 @@ def _ask(config: pytest.Config, packages: list[str]) -> None:
         config.stash[_BESIDE] = list(config.args)
 
 
-def _discover(config: pytest.Config, few: bool) -> Discovery:
+def _discover(config: pytest.Config, few: bool) -> Generator[Discovery]:
     workers = getattr(config.option, "numprocesses", None)
     try:
-        return discover(
+        yield from discover_in_parts(
             list(dict.fromkeys(config.getoption("evalcheck_target"))),
             workers=workers if isinstance(workers, int) and workers > 0 else 2,
             progress=lambda text: print(f"evalcheck: {text}", file=sys.stderr, flush=True),
@@ -174,6 +266,7 @@ def _folder(config: pytest.Config) -> Path:
 def lines(found: Discovery) -> list[str]:
     """Return lines for the screen: how many metrics were tried, and why each of the others was not."""
     out = [f"inferred: {line}" for line in found.summary]
+    out += [] if found.whole else ["inferred: the run ended before all of them were looked at"]
     out += [f"  {DECLARED}: {name}: {why}" for name, why in [*found.decided.items()][:_MOST_REASONS]]
     unnamed = len(found.decided) - _MOST_REASONS
     out += [f"  and {unnamed} more: see the file of the targets, or JSON"] if unnamed > 0 else []

@@ -96,6 +96,11 @@ class Supervision:
         with run_in_child.exits(error):
             return (yield)
 
+    def pytest_collection_finish(self) -> None:
+        """Prepare again where items come while others have run: the process knows those alone that were there."""
+        self.obstacle = None
+        self.pytest_sessionfinish()
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
         """Let another process run the item, and report here what it reports."""

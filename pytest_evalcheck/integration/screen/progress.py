@@ -91,6 +91,12 @@ class Progress:
                 vars(reporter).update(before)
             self._running.clear()
 
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Count items that come while others have run."""
+        if self._reporter is not None:
+            self._cells |= {item.nodeid for item in session.items if item.get_closest_marker("evalcheck")}
+            self._estimate.expect({item.nodeid for item in session.items})
+
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:  # noqa: ARG002
         """Learn from a worker of xdist what is to run; all of them collect the same."""
@@ -334,13 +340,26 @@ class Estimate:
 
     def __init__(self, ids: Iterable[str]) -> None:
         self.began = 0.0
-        self._left = set(ids)
-        self.total = len(self._left)
-        self._targets = Counter(map(_target, self._left))
+        self._known: set[str] = set()
+        self._left: set[str] = set()
+        self._targets: Counter[str] = Counter()
+        self.expect(ids)
         self._spent = 0.0  # of phases that ran in this run: a cell of a resumed file took its time in another one
         self._seconds: dict[str, float] = defaultdict(float)
         self._taken = 0.0
         self._costs: dict[str, list[float]] = defaultdict(list)
+
+    def expect(self, ids: Iterable[str]) -> None:
+        """Add items that are to run; those that are known stay as they are."""
+        new = set(ids) - self._known
+        self._known |= new
+        self._left |= new
+        self._targets.update(map(_target, new))
+
+    @property
+    def total(self) -> int:
+        """The number of items."""
+        return len(self._known)
 
     @property
     def done(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import random
 import re
@@ -24,6 +25,7 @@ DEPENDS_ON_ORDER = "its value depends on the order of rows"
 _OF_TIES = "its value depends on the order of equal numbers"
 BY_ORDER = (DEPENDS_ON_ORDER, _OF_TIES)
 _RANDOM = "it is random"
+_REMEMBERS = "a call changes what the next one gives"
 _CONSTANT = "right and wrong predictions have the same value"
 _ONLY_MASKS = "any number but 0 is the same to it"
 SELECTS_ROWS = "it returns rows of its arguments"
@@ -62,9 +64,10 @@ def try_strategy(inputs: Inputs, make: Callable[[], Any], *, by_trial: bool = Fa
 def decision(refusal: str, *, observed: bool) -> str:
     """Return the refusal if it decides that something is no function of a set of samples, else ''.
 
-    Inputs that were guessed show only that its value depends on order, or is random: a constant may be theirs.
+    Inputs that were guessed show only that its value depends on order, is random or has a state: a constant may be
+    theirs.
     """
-    decided = (*BY_ORDER, _RANDOM) + ((_CONSTANT, _ONLY_MASKS, SELECTS_ROWS) if observed else ())
+    decided = (*BY_ORDER, _RANDOM, _REMEMBERS) + ((_CONSTANT, _ONLY_MASKS, SELECTS_ROWS) if observed else ())
     start = min((refusal.find(each) for each in decided if each in refusal), default=-1)
     return refusal[start:] if start >= 0 else ""
 
@@ -95,6 +98,7 @@ def _refusal(inputs: SampleStrategy, make: Callable[[], Any], by_trial: bool) ->
                     return f"its value is {missing}", True
             found = (
                 _randomness(subject, rows)
+                or _memory(subject, rows)
                 or _indifference(subject)
                 or _refuses_small_batches(subject, rows)
                 or _order_dependence(subject, inputs.fixed(max(_MANY, inputs.min_samples)), by_trial)
@@ -120,6 +124,21 @@ def _randomness(subject: MetricSubject, rows: Sequence[Any]) -> str:
     if difference(first, second, subject.tolerance) is None:
         return ""
     return f"{_RANDOM}, {describe_value(first)} and then {describe_value(second)} for the same samples; seed it"
+
+
+def _memory(subject: MetricSubject, rows: Sequence[Any]) -> str:
+    """Return a reason if an object that is called, such as a loss with a queue, keeps what it was given, else ''.
+
+    A function has no place of its own to keep it: there it is a fault, as in the `compute` of an object.
+    """
+    function = subject.build().function
+    if function is None or inspect.isfunction(function) or inspect.isbuiltin(function):
+        return ""
+    called = subject.fresh().update(rows)
+    first, second = called.compute(), called.compute()
+    if difference(first, second, subject.tolerance) is None:
+        return ""
+    return f"{_REMEMBERS}, {describe_value(first)} and then {describe_value(second)} for the same samples"
 
 
 def _order_dependence(subject: MetricSubject, rows: Sequence[Any], by_trial: bool) -> str:

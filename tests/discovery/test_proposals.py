@@ -488,6 +488,12 @@ def test_a_module_that_is_called_is_evaluated_in_its_eval_mode():
     assert {target.setup for target in got.targets} == {("eval",)}
     assert "made.eval()" in write("title", got.targets, {}, [])
 
+    # Where the queue is written in eval mode, too, the loss is no metric.
+    source = source.replace("self.training", "1")
+    got = proposed(source, "QueueLoss")
+    assert not got.targets
+    assert got.decided.startswith("a call changes what the next one gives, ")
+
 
 def test_a_curve_for_each_class_as_lists_of_tensors_is_a_value():
     source = (

@@ -52,7 +52,7 @@ _RANKS = (0, 1, 2)
 were observed; words beside observed calls. A later one is tried only where none before it gives a target."""
 MOST_TARGETS = 8
 """Result for one candidate."""
-FEW_TARGETS = 3
+FEW_TARGETS = 2
 """Result for one candidate at quick effort."""
 _MOST_BY_WORDS = 24
 """Strategies that are tried by the words of a name alone."""

@@ -126,7 +126,7 @@ def discover(
         workers: how many processes look at candidates at a time, at most.
         progress: called with a line now and then.
         learned_only: whether names without an entry in the corpus are left out.
-        few: whether a metric has three configurations at most, as at quick effort.
+        few: whether a metric has two configurations at most, as at quick effort.
 
     Raises:
         UsageError: where a text cannot be read, a module or a name is not there, or nothing has a target.

@@ -196,7 +196,8 @@ def retrieval(*, queries: int = 2, ignore_index: int | None = None) -> SampleStr
         right=lambda s: (0.9 if s[1] else 0.1, *s[1:]),
         wrong=lambda s: (0.1 if s[1] else 0.9, *s[1:]),
         ignored=None if ignore_index is None else st.tuples(score, st.just(ignore_index), st.integers(0, queries - 1)),
-        contrast=((0.9, 1, 0), (0.2, 0, 0), (0.8, 1, 1), (0.1, 0, 1), (0.15, 0, 0), (0.12, 0, 1)),
+        # Queries differ in their shares of hits, which a metric of groups compares.
+        contrast=((0.9, 1, 0), (0.2, 0, 0), (0.8, 1, 1), (0.1, 0, 1), (0.15, 0, 0), (0.12, 0, 1), (0.7, 1, 1)),
         corrupted=lambda s, bad: (bad, *s[1:]),
         numbered=lambda s, by: (*s[:2], s[2] * by),
     )

@@ -10,9 +10,11 @@ from typing import Any
 from pytest_evalcheck.expectations.comparison import (
     Raised,
     Tolerance,
+    constant_numbers,
     difference,
     has_nonfinite,
     is_no_score,
+    numbers_of,
     show,
 )
 from pytest_evalcheck.expectations.failures import expect, inconclusive
@@ -287,7 +289,8 @@ def non_finite_numbers_are_reported(metric: MetricSubject, case: NonFinite) -> N
     """A NaN or an infinity is visible: in the value, as an error, or as a warning.
 
     An infinity may also have the value that a large finite number has, as in a maximum: there it is a number. Where any
-    finite number in its place gives the same value, too, the sample does not count, and nothing can be seen of it.
+    finite number in its place gives the same value, too, the sample does not count, and nothing can be seen of it. A
+    value of several parts may count what is left out: a number of samples that no finite number changes.
 
     Why: a diverged model that outputs NaN must not get a score, least of all a good one.
     Usual cause: comparisons and argmax turn NaN into an ordinary answer; `nan_to_num` and masks remove it.
@@ -295,11 +298,12 @@ def non_finite_numbers_are_reported(metric: MetricSubject, case: NonFinite) -> N
     """
     value, warned = metric.value_and_warnings(case.split)
     reported = isinstance(value, Raised) or has_nonfinite(value) or warned
-    if not reported and _counts_for_nothing(metric, case, value):
+    others = [] if reported else _with_finite_numbers(metric, case)
+    if others and all(difference(value, other, metric.tolerance) is None for other in others):
         inconclusive("in these samples any number in its place gives the same value, so that none can be seen")
         return
     expect(value).holds(
-        bool(reported) or _is_a_number_like_others(metric, case, value),
+        bool(reported) or _is_counted(value, others) or _is_a_number_like_others(metric, case, value),
         about=f"{case.number} in sample {case.corrupted} left no trace",
         id="hidden",
         form="visible",
@@ -316,15 +320,20 @@ def _is_a_number_like_others(metric: MetricSubject, case: NonFinite, value: Any)
     return difference(value, metric.value(replace(case, samples=rows).split), metric.tolerance) is None
 
 
-def _counts_for_nothing(metric: MetricSubject, case: NonFinite, value: Any) -> bool:
-    """Return whether the samples have this value with any finite number in place of the one that is not."""
+def _with_finite_numbers(metric: MetricSubject, case: NonFinite) -> list[Any]:
+    """Return the values with finite numbers in place of the one that is not, as far as they are accepted."""
     if metric.inputs.corrupted is None:
-        return False
+        return []
     rows, at = list(case.samples), case.corrupted
     places = [metric.inputs.corrupted(rows[at], number) for number in _FINITE]
-    others = [metric.value(replace(case, samples=[*rows[:at], row, *rows[at + 1 :]]).split) for row in places]
-    accepted = [other for other in others if not isinstance(other, Raised)]
-    return bool(accepted) and all(difference(value, other, metric.tolerance) is None for other in accepted)
+    values = [metric.value(replace(case, samples=[*rows[:at], row, *rows[at + 1 :]]).split) for row in places]
+    return [value for value in values if not isinstance(value, Raised)]
+
+
+def _is_counted(value: Any, others: Sequence[Any]) -> bool:
+    """Return whether a number of the value is one more or less than it is with any finite number in that place."""
+    usual, now = constant_numbers(others), numbers_of(value)
+    return any(abs(now.get(name, number) - number) == 1 for name, number in usual.items())
 
 
 _FINITE = (0.0, 1.0, -1.0, 1e4, -1e4)

@@ -67,3 +67,42 @@ def test_a_number_that_counts_for_nothing_leaves_no_trace(honest: bool, outcome:
 
     (cell,) = ec.run(percentage_error, select="EC216", effort="normal").cells
     assert cell.outcome == outcome, cell.reason
+
+
+@pytest.mark.parametrize(
+    ("told", "outcome"),
+    [
+        ({}, "failed"),
+        ({"missing": lambda kept: int((~kept).sum())}, "passed"),
+        ({"counted": lambda kept: int(kept.sum())}, "passed"),
+        ({"samples": len}, "failed"),
+        ({"columns": lambda _: 1}, "failed"),
+    ],
+    ids=["nothing is said", "what is left out is counted", "what is used is counted", "all samples", "a constant"],
+)
+def test_a_count_of_what_is_left_out_is_a_trace(told: dict[str, Any], outcome: str) -> None:
+    def gap(preds: Any, target: Any) -> dict[str, Any]:
+        kept = (preds - target).isfinite()
+        return {
+            "gap": float((preds - target)[kept].abs().sum()),
+            **{name: count(kept) for name, count in told.items()},
+        }
+
+    @ec.metric(inputs=es.regression())
+    def described() -> Any:
+        return gap
+
+    (cell,) = ec.run(described, select="EC216", effort="normal").cells
+    assert cell.outcome == outcome, cell.reason
+
+
+def test_a_count_of_wrong_answers_says_nothing_of_a_number_that_is_not_finite() -> None:
+    def errors(preds: Any, target: Any) -> dict[str, Any]:
+        return {"wrong": int((~((preds > 0) == (target > 0))).sum()), "share": float((preds > 0).double().mean())}
+
+    @ec.metric(inputs=es.regression())
+    def counted() -> Any:
+        return errors
+
+    (cell,) = ec.run(counted, select="EC216", effort="normal").cells
+    assert cell.outcome == "failed", cell.reason

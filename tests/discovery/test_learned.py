@@ -279,6 +279,28 @@ def test_what_was_seen_before_a_test_ends_the_process_is_kept_and_said(
     assert not unfinished.exists()
 
 
+@pytest.mark.parametrize("workers", [(), ("-n", "1")])
+@pytest.mark.slow(every=2)
+def test_processes_in_which_nothing_is_seen_are_named(pytester: pytest.Pytester, project: Path, workers: Any) -> None:
+    source = """
+        import subprocess, sys
+        from learned_project.metrics import share
+
+
+        def test_of_a_command():
+            subprocess.run([sys.executable, "-c", ""], check=True)
+            subprocess.run([sys.executable, "-c", ""], check=True)
+
+
+        def test_of_another_program():
+            subprocess.run(["git", "--version"])
+    """
+    (project / "tests" / "test_metrics.py").write_text(textwrap.dedent(source))
+    ran = pytester.runpytest_subprocess("--evalcheck-learn=learned_project", *workers)
+    line = "evalcheck: nothing was seen in the processes that 1 test started, such as tests/test_metrics.py::test_of_a_command; "
+    ran.stdout.fnmatch_lines([f"{line}of a script: python -m pytest_evalcheck learn learned_project SCRIPT"])
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
 def test_a_process_that_a_test_has_forked_writes_no_corpus(pytester: pytest.Pytester, project: Path) -> None:
     source = """
@@ -305,7 +327,10 @@ def test_a_process_that_a_test_has_forked_writes_no_corpus(pytester: pytest.Pyte
                 share(torch.eye(2), torch.tensor([0, 1]))
     """
     (project / "tests" / "test_metrics.py").write_text(textwrap.dedent(source))
-    _learn(pytester, "-p", "no:randomly")
+    ran = _learn(pytester, "-p", "no:randomly")
+    ran.stdout.fnmatch_lines(
+        ["evalcheck: nothing was seen in the processes that 1 test started, *::test_that_forks; *"]
+    )
     [(_, call)] = read(project / "evalcheck-corpus").entries["learned_project.metrics:share"].calls
     assert call.arguments["targ"]["shape"] == [3]
 

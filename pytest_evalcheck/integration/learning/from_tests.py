@@ -19,6 +19,7 @@ from pytest_evalcheck.learning.watching import MOST_OF_A_LOOP, Seen, Watcher, ro
 from pytest_evalcheck.reports.results import plural
 
 _LEARNED = "evalcheck_learned"
+_STARTED = "evalcheck_started"
 _RARELY = 20
 """Factor of the time that writing took, after which what was seen so far is written again."""
 
@@ -35,6 +36,15 @@ class Learning:
         self._lines: list[str] = []
         self._process, self._next = os.getpid(), 0.0
         self._folder = config.rootpath / corpus.FOLDER
+        self._started: set[str] = set()
+        """Tests that have started other processes of Python, in which nothing is seen."""
+        sys.addaudithook(self._note_process)
+
+    def _note_process(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if self._test and event in ("subprocess.Popen", "os.fork", "os.posix_spawn"):
+            program = str(arguments[0] or arguments[1][:1]) if arguments else "python"
+            if "python" in program or program.startswith(str(Path(sys.executable).parent)):
+                self._started.add(self._test)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
@@ -44,6 +54,7 @@ class Learning:
             with self._watcher.watch():
                 return (yield)
         finally:
+            self._test = ""
             self._watcher.forget()
             self._keep_so_far()
 
@@ -62,6 +73,7 @@ class Learning:
     def pytest_testnodedown(self, node: Any) -> None:
         """Take what a worker of xdist has seen; of one that died what it had written."""
         worker = node.gateway.id
+        self._started.update(getattr(node, "workeroutput", {}).get(_STARTED, ()))
         texts = getattr(node, "workeroutput", {}).get(_LEARNED)
         if texts is None:
             self._parts[worker] = corpus.read(self._folder / corpus.UNFINISHED / worker).entries
@@ -76,6 +88,7 @@ class Learning:
             return
         seen = corpus.merged([self._watcher.seen, *(self._parts[name] for name in sorted(self._parts))])
         if hasattr(self.config, "workeroutput"):
+            self.config.workeroutput[_STARTED] = [*self._started]
             self.config.workeroutput[_LEARNED] = {
                 package: text for package, (text, _) in corpus.texts(seen, self.packages).items()
             }
@@ -92,6 +105,10 @@ class Learning:
         if self._watcher.ended:
             ended = f"{plural(self._watcher.ended, 'test')} ended at a loop of more than {MOST_OF_A_LOOP:,} calls"
             self._lines.append(f"evalcheck: the watch of {ended}: what came after it was not seen")
+        if self._started:
+            tests = f"{plural(len(self._started), 'test')} started, such as {min(self._started)}"
+            way = f"python -m pytest_evalcheck learn {self.packages[0]} SCRIPT"
+            self._lines.append(f"evalcheck: nothing was seen in the processes that {tests}; of a script: {way}")
         modules = " ".join(f"--evalcheck-target={package}" for package in self.packages)
         self._lines += [f"evalcheck: next: pytest {modules}"] if written else []
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sys
@@ -37,6 +38,8 @@ def _import_what_stays() -> None:
         "pytest_evalcheck.integration.session",
     ):
         importlib.import_module(name)
+    with contextlib.suppress(ImportError):
+        import yaml  # noqa: F401 - its compiled part keeps the classes of the first import
 
 
 pytest_plugins = ["pytester", "pytest_evalcheck.testing"]

@@ -57,13 +57,15 @@ def infer_targets(config: pytest.Config) -> None:
     if config.getoption("evalcheck_replay") and written is not None:
         files = written
     else:
-        parts = _discover(config, few)
+        parts, meanwhile = _discover(config, few), _can_run_meanwhile(config)
         # Every check needs torch, which is imported while another process imports the module that was asked for.
         importing = threading.Thread(target=import_module, args=("torch",))
-        importing.start()
+        if meanwhile:
+            importing.start()
         found = config.stash[DISCOVERY] = next(parts)
-        importing.join()
-        if not found.whole and _can_run_meanwhile(config):
+        if meanwhile:
+            importing.join()
+        if meanwhile and not found.whole:
             config.pluginmanager.register(_Rest(config, parts, files), "pytest_evalcheck_rest")
             files = {f"{path.removesuffix('.py')}_first.py": module for path, module in files.items()}
         else:

@@ -35,7 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
     write.set_defaults(run=_write)
     learn = commands.add_parser("learn", help="run a script, watch its calls into packages, and write the corpus")
     learn.add_argument("packages", help="names of packages with commas between them, as --evalcheck-learn takes them")
-    learn.add_argument("script", help="a Python file, such as a notebook that was exported as a script")
+    learn.add_argument("script", help="a Python file, such as an exported notebook, or the name of a module")
     learn.add_argument("arguments", nargs=argparse.REMAINDER, help="the arguments of the script")
     learn.set_defaults(run=_learn)
     merge = commands.add_parser("merge", help="make one report of those of all shards, or of several environments")
@@ -151,7 +151,7 @@ def _write(given: argparse.Namespace) -> int:
 def _learn(given: argparse.Namespace) -> int:
     from pytest_evalcheck.integration.learning.from_tests import learn_script
 
-    print("\n".join(learn_script(given.packages, Path(given.script), given.arguments)))
+    print("\n".join(learn_script(given.packages, given.script, given.arguments)))
     return 0
 
 

@@ -217,6 +217,22 @@ def test_a_script_is_watched(pytester: pytest.Pytester, project: Path) -> None:
     assert pytester.run("python", "-m", "pytest_evalcheck", "learn", "learned_projec", "run.py").ret == 4
 
 
+def test_a_module_is_watched(pytester: pytest.Pytester, project: Path) -> None:
+    (project / "learned_project" / "run.py").write_text(
+        "import sys, torch\nfrom learned_project.metrics import share\n"
+        "if __name__ == '__main__': print(sys.argv[1:], share(torch.eye(3), torch.tensor([0, 1, 1])))\n"
+    )
+    command = ("python", "-m", "pytest_evalcheck", "learn", "learned_project")
+    ran = pytester.run(*command, "learned_project.run", "--quick")
+    ran.stdout.fnmatch_lines(["[[]'--quick'] 0.66*", "learned learned_project: 1 calls of 1 functions*"])
+    [(test, _)] = read(project / "evalcheck-corpus").entries["learned_project.metrics:share"].calls
+    assert test == "learned_project.run"
+    for wrong in ("learned_project.runn", "no_such.run", "run.py"):
+        ran = pytester.run(*command, wrong)
+        assert ran.ret == 4
+        ran.stderr.fnmatch_lines([f"*there is no script and no module {wrong}*"])
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import runpy
 import shutil
 import sys
 import time
@@ -179,26 +181,31 @@ def learned_and_not(texts: Sequence[str]) -> tuple[list[str], list[str]]:
     return [*packages], [each[1:].strip() for each in listed if each.startswith("!")]
 
 
-def learn_script(asked: str, script: Path, arguments: list[str]) -> list[str]:
+def learn_script(asked: str, script: str, arguments: list[str]) -> list[str]:
     """Run a script under watch, as ``python SCRIPT`` does, and write the corpus into the current folder; return lines.
 
-    ``asked`` has the packages, and the patterns of what is left out, as `learned_and_not` takes them.
+    The name of a module is run as ``python -m`` does. ``asked`` has the packages, and the patterns of what is left out,
+    as `learned_and_not` takes them.
 
     Raises:
-        UsageError: where there is no such package or script.
+        UsageError: where there is no such package, script or module.
     """
-    import runpy
-
     packages, exclude = learned_and_not([asked])
-    if not script.is_file():
-        raise UsageError(f"there is no script {script}")
-    sys.path[:0] = [str(script.resolve().parent), str(Path.cwd())]
-    watcher = Watcher(packages, lambda: str(script), exclude)
-    before, sys.argv = sys.argv, [str(script), *arguments]
+    file, paths = Path(script), [str(Path.cwd())]
+    if file.is_file():
+        paths.insert(0, str(file.resolve().parent))
+    sys.path[:0] = paths
+    if not (file.is_file() or _is_module(script)):
+        raise UsageError(f"there is no script and no module {script}")
+    watcher = Watcher(packages, lambda: script, exclude)
+    before, sys.argv = sys.argv, [script, *arguments]
     lines = []
     try:
         with watcher.watch(most=sys.maxsize):
-            runpy.run_path(str(script), run_name="__main__")
+            if file.is_file():
+                runpy.run_path(script, run_name="__main__")
+            else:
+                runpy.run_module(script, run_name="__main__", alter_sys=True)
     except SystemExit as ended:
         lines = [f"{script} ended with {ended.code}"] if ended.code else []
     except Exception as error:
@@ -207,6 +214,13 @@ def learn_script(asked: str, script: Path, arguments: list[str]) -> list[str]:
         sys.argv = before
     written = corpus.write(watcher.seen, Path(corpus.FOLDER), packages)
     return [*lines, *corpus.summary(watcher.seen, packages), *wrote(written)]
+
+
+def _is_module(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):  # a parent that is not there, or no name of a module
+        return False
 
 
 def wrote(written: Mapping[Path, str], root: Path | None = None) -> list[str]:

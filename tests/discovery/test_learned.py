@@ -217,6 +217,18 @@ def test_a_script_is_watched(pytester: pytest.Pytester, project: Path) -> None:
     assert pytester.run("python", "-m", "pytest_evalcheck", "learn", "learned_projec", "run.py").ret == 4
 
 
+def test_what_a_package_exports_beside_a_class_is_found_where_a_run_has_called_it(
+    pytester: pytest.Pytester, project: Path
+) -> None:
+    (project / "learned_project" / "__init__.py").write_text("from learned_project.metrics import Tally, share\n")
+    _learn(pytester)
+    ran = pytester.runpytest_subprocess(
+        "--evalcheck-target=learned_project", "--evalcheck-select=EC201", "--collect-only", "-q"
+    )
+    ran.stdout.fnmatch_lines(["learned_project::share*::*"])
+    ran.stdout.fnmatch_lines(["learned_project::tally*::*"])
+
+
 def test_a_module_is_watched(pytester: pytest.Pytester, project: Path) -> None:
     (project / "learned_project" / "run.py").write_text(
         "import sys, torch\nfrom learned_project.metrics import share\n"

@@ -159,26 +159,34 @@ def discover_in_parts(
             discovery.left.update(found.left)
             discovery.others += found.others
             discovery.functions += found.functions
+            for each in found.functions:
+                discovery.homes.setdefault(each.identity, request.module)
         known = {each.identity for each in candidates}
         discovery.functions = [each for each in discovery.functions if each.identity not in known]
         discovery.candidates = [*map(str, candidates)]
         progress(f"inferring inputs for {plural(len(candidates), 'metric')}")
         more = min(workers, math.ceil(len(candidates) / _PER_PROCESS)) - 1
         pools += [stack.enter_context(_process()) for _ in range(more)]
-        tasks = [
-            pool.schedule(_look_of(each, few), args=(each,), timeout=SECONDS_PER_CANDIDATE)
-            for each, pool in zip(candidates, itertools.cycle(pools), strict=False)
-        ]
-        for candidate, task in zip(candidates, tasks, strict=True):
-            proposed = _proposed(task)
-            discovery.proposals += proposed.targets
-            discovery.partly.update(proposed.left)
-            if proposed.decided:
-                discovery.decided[str(candidate)] = proposed.decided
-            elif not proposed.targets:
-                discovery.left[str(candidate)] = proposed.why
-            if proposed.targets and discovery.tried == 1 and len(candidates) > MANY:
-                yield discovery
+        # Functions beside classes mostly compute what the classes accumulate; where no class has a target, they do not.
+        for some in (candidates, [] if learned_only else discovery.functions):
+            if discovery.proposals:
+                break
+            if some is discovery.functions:
+                discovery.candidates, discovery.functions = [*discovery.candidates, *map(str, some)], []
+            tasks = [
+                pool.schedule(_look_of(each, few), args=(each,), timeout=SECONDS_PER_CANDIDATE)
+                for each, pool in zip(some, itertools.cycle(pools), strict=False)
+            ]
+            for candidate, task in zip(some, tasks, strict=True):
+                proposed = _proposed(task)
+                discovery.proposals += proposed.targets
+                discovery.partly.update(proposed.left)
+                if proposed.decided:
+                    discovery.decided[str(candidate)] = proposed.decided
+                elif not proposed.targets:
+                    discovery.left[str(candidate)] = proposed.why
+                if proposed.targets and discovery.tried == 1 and len(some) > MANY:
+                    yield discovery
     if not discovery.proposals:
         raise UsageError(_nothing(discovery))
     discovery.whole = True

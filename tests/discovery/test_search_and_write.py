@@ -128,6 +128,23 @@ def test_what_two_modules_import_is_tried_once_and_functions_beside_classes_are_
     assert beside not in discover(["bothlib", "bothlib:rate"]).summary
 
 
+@pytest.mark.slow
+def test_functions_beside_classes_are_tried_where_no_class_can_be(library):
+    needs = """
+    class Needs:
+        def __init__(self, codebook): self.hits = 0
+        def update(self, preds, target): self.hits += int((preds == target).sum())
+        def compute(self): return self.hits
+    """
+    function = "def rate(preds, target): return float((preds == target).mean())\n"
+    (library / "needslib.py").write_text(textwrap.dedent(needs) + function)
+    found = discover(["needslib"])
+    assert [str(each.candidate) for each in found.proposals] == ["needslib.rate"]
+    assert (found.tried, found.candidates, found.functions) == (1, ["needslib.Needs", "needslib.rate"], [])
+    assert found.summary == ["needslib: 1 of 2 metrics in 1 configuration"]
+    assert "def rate_target(device):" in found.source("needslib")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

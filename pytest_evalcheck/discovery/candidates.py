@@ -96,8 +96,8 @@ def find(request: Request) -> Found:
     there = {f"{getattr(value, '__module__', '')}:{getattr(value, '__qualname__', '')}" for _, value in seen.values()}
     gone = (name for name in seen_in_runs - there if name.partition(":")[0] == module.__name__)
     found.left.update((name.replace(":", "."), "it is in the corpus, and not in the module") for name in gone)
-    # A package may export what a run has seen in a module inside it.
-    called = [each for each in functions if each.origin in {name.replace(":", ".") for name in seen_in_runs}]
+    origins = {name.replace(":", ".") for name in seen_in_runs}  # a package may export what is in a module inside it
+    called = [each for each in functions if each.origin in origins]
     found.candidates = [*classes, *(called if accumulates else functions)]
     found.functions = sorted((each for each in functions if each not in called), key=str) if accumulates else []
     found.candidates.sort(key=str)

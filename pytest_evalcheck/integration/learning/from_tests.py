@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import runpy
 import shutil
@@ -191,18 +190,19 @@ def learn_script(asked: str, script: str, arguments: list[str]) -> list[str]:
         UsageError: where there is no such package, script or module.
     """
     packages, exclude = learned_and_not([asked])
-    file, paths = Path(script), [str(Path.cwd())]
-    if file.is_file():
-        paths.insert(0, str(file.resolve().parent))
-    sys.path[:0] = paths
-    if not (file.is_file() or _is_module(script)):
-        raise UsageError(f"there is no script and no module {script}")
+    is_file = Path(script).is_file()
+    sys.path[:0] = [*([str(Path(script).resolve().parent)] if is_file else []), str(Path.cwd())]
+    if not is_file:
+        try:
+            roots(script)
+        except UsageError:
+            raise UsageError(f"there is no script and no module {script}") from None
     watcher = Watcher(packages, lambda: script, exclude)
     before, sys.argv = sys.argv, [script, *arguments]
     lines = []
     try:
         with watcher.watch(most=sys.maxsize):
-            if file.is_file():
+            if is_file:
                 runpy.run_path(script, run_name="__main__")
             else:
                 runpy.run_module(script, run_name="__main__", alter_sys=True)
@@ -214,13 +214,6 @@ def learn_script(asked: str, script: str, arguments: list[str]) -> list[str]:
         sys.argv = before
     written = corpus.write(watcher.seen, Path(corpus.FOLDER), packages)
     return [*lines, *corpus.summary(watcher.seen, packages), *wrote(written)]
-
-
-def _is_module(name: str) -> bool:
-    try:
-        return importlib.util.find_spec(name) is not None
-    except (ImportError, ValueError):  # a parent that is not there, or no name of a module
-        return False
 
 
 def wrote(written: Mapping[Path, str], root: Path | None = None) -> list[str]:

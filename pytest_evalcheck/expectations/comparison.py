@@ -368,10 +368,16 @@ def numbers_of(value: Any, name: str = "") -> dict[str, float]:
 
 def constant_numbers(values: Sequence[Any]) -> dict[str, float]:
     """Return the numbers that are the same in all values that are no error; none where all are."""
+    same = same_numbers(values)
+    first = next((numbers_of(value) for value in values if not isinstance(value, Raised)), {})
+    return same if len(same) < len(first) else {}
+
+
+def same_numbers(values: Sequence[Any]) -> dict[str, float]:
+    """Return the numbers that are the same in all values that are no error."""
     parts = [numbers_of(value) for value in values if not isinstance(value, Raised)]
     first, *others = parts or [{}]
-    same = {name: number for name, number in first.items() if all(_is_same(number, each.get(name)) for each in others)}
-    return same if len(same) < len(first) else {}
+    return {name: number for name, number in first.items() if all(_is_same(number, each.get(name)) for each in others)}
 
 
 def _is_same(number: float, other: float | None) -> bool:

@@ -10,11 +10,11 @@ from typing import Any
 from pytest_evalcheck.expectations.comparison import (
     Raised,
     Tolerance,
-    constant_numbers,
     difference,
     has_nonfinite,
     is_no_score,
     numbers_of,
+    same_numbers,
     show,
 )
 from pytest_evalcheck.expectations.failures import expect, inconclusive
@@ -332,7 +332,7 @@ def _with_finite_numbers(metric: MetricSubject, case: NonFinite) -> list[Any]:
 
 def _is_counted(value: Any, others: Sequence[Any]) -> bool:
     """Return whether a number of the value is one more or less than it is with any finite number in that place."""
-    usual, now = constant_numbers(others), numbers_of(value)
+    usual, now = same_numbers(others), numbers_of(value)
     return any(abs(now.get(name, number) - number) == 1 for name, number in usual.items())
 
 

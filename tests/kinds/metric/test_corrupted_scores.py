@@ -106,3 +106,15 @@ def test_a_count_of_wrong_answers_says_nothing_of_a_number_that_is_not_finite() 
 
     (cell,) = ec.run(counted, select="EC216", effort="normal").cells
     assert cell.outcome == "failed", cell.reason
+
+
+def test_a_count_is_a_trace_where_finite_numbers_change_nothing() -> None:
+    def profile(preds: Any, target: Any) -> dict[str, Any]:
+        return {"rows": len(preds), "missing": int((~preds.isfinite()).sum()), "signs": float((target > 0).sum())}
+
+    @ec.metric(inputs=es.regression())
+    def described() -> Any:
+        return profile
+
+    (cell,) = ec.run(described, select="EC216", effort="normal").cells
+    assert cell.outcome == "passed", cell.reason

@@ -1,11 +1,21 @@
 from __future__ import annotations
 
+from dataclasses import dataclass
+from types import SimpleNamespace
+
 import pytest
 import torch
 
 import pytest_evalcheck as ec
 from pytest_evalcheck import strategies as es
 from pytest_evalcheck.kinds.metric.samplewise import unordered
+
+
+@dataclass
+class Report:
+    total: float
+    each: list[int]
+
 
 SAME = [
     (torch.tensor([3.0, 1.0, 2.0]), torch.tensor([1.0, 2.0, 3.0])),
@@ -14,6 +24,9 @@ SAME = [
     ({"all": 0.5, "each": [3, 1, 2]}, {"all": 0.5, "each": [2, 1, 3]}),
     ({"id": [3, 1, 2], "score": torch.tensor([30, 10, 20])}, {"id": [1, 2, 3], "score": torch.tensor([10, 20, 30])}),
     ((torch.eye(3), [{"deep": (1.0, ["b", "a", "c"])}] * 2), (torch.eye(3), [{"deep": (1.0, ["b", "a", "c"])}] * 2)),
+    (Report(0.5, [3, 1, 2]), Report(0.5, [1, 2, 3])),
+    ((0.5, Report(0.5, [3, 1, 2])), (0.5, Report(0.5, [1, 2, 3]))),
+    (SimpleNamespace(total=0.5, each=[3, 1, 2]), SimpleNamespace(total=0.5, each=[1, 2, 3])),
 ]
 OTHER = [
     ([3, 1, 2], [3, 1, 3]),
@@ -21,6 +34,7 @@ OTHER = [
     ({"id": [3, 1, 2], "score": [30, 10, 20]}, {"id": [3, 1, 2], "score": [10, 30, 20]}),
     (torch.tensor([1.0, 2.0]), torch.tensor([2.0, 1.0])),
     ((0.5, [3, 1, 2]), (0.6, [3, 1, 2])),
+    (Report(0.5, [3, 1, 2]), Report(0.6, [3, 1, 2])),
 ]
 
 

@@ -5,9 +5,17 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import is_dataclass
 from typing import Any
 
-from pytest_evalcheck.expectations.comparison import constant_numbers, numbers_of, only_scalars, plain
+from pytest_evalcheck.expectations.comparison import (
+    Raised,
+    attributes,
+    constant_numbers,
+    numbers_of,
+    only_scalars,
+    plain,
+)
 from pytest_evalcheck.kinds.common.calling import attempt
 from pytest_evalcheck.kinds.common.case import fixed_up_to
 from pytest_evalcheck.kinds.common.subject import Rows
@@ -27,6 +35,7 @@ def unordered(value: Any, count: int) -> Any:
     >>> unordered((0.5, [3, 1, 2], {"id": [30, 10, 20]}), 3)
     (0.5, [1, 2, 3], {'id': [10, 20, 30]})
     """
+    value = _opened(value)
     columns = entries_per_sample(value, count)
     rows = sorted(zip(*columns, strict=True), key=repr)
     replaced = iter([list(column) for column in zip(*rows, strict=True)] if rows else columns)
@@ -39,7 +48,17 @@ def entries_per_sample(value: Any, count: int) -> list[list[Any]]:
     >>> entries_per_sample((0.5, [3, 1, 2], {"id": [30, 10, 20]}), 3)
     [[3, 1, 2], [30, 10, 20]]
     """
-    return [_listed(column) for column in _columns(value, count)]
+    return [_listed(column) for column in _columns(_opened(value), count)]
+
+
+def _opened(value: Any, most: int = 4) -> Any:
+    """Return a value whose records, also within tuples and mappings, are mappings of their fields or attributes."""
+    is_record = is_dataclass(value) and not isinstance(value, (type, Raised))
+    held = plain(value) if is_record else {} if hasattr(value, "shape") else attributes(value)
+    inside = value if isinstance(value, Mapping) else held
+    if inside and most:
+        return {name: _opened(each, most - 1) for name, each in inside.items()}
+    return tuple(_opened(each, most) for each in value) if type(value) is tuple else value
 
 
 def _per_sample(value: Any, count: int) -> bool:

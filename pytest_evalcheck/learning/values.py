@@ -8,8 +8,9 @@ import inspect
 import math
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from operator import attrgetter
 from types import BuiltinFunctionType, FunctionType, MemberDescriptorType
 from typing import Any
@@ -39,17 +40,22 @@ _SECRET_TEXT = re.compile(
 )
 """Texts that are secrets by their form."""
 _MOST_TOKEN = 16
+Made = Callable[[Any], dict[str, Any] | None]
 
 
-def noted(value: Any, name: str = "") -> Any:
+def _no_making(_: Any) -> None:
+    """Know of no object how it was made."""
+
+
+def noted(value: Any, name: str = "", made: Made = _no_making) -> Any:
     """Return a value as `encoded`, or its class where reading it raises: what is watched must not be ended by that."""
     try:
-        return encoded(value, name=name)
+        return encoded(value, name=name, made=made)
     except Exception:
         return _opaque(value)
 
 
-def encoded(value: Any, depth: int = 0, name: str = "") -> Any:
+def encoded(value: Any, depth: int = 0, name: str = "", made: Made = _no_making) -> Any:
     """Return a value as JSON. What has no form there is ``{"opaque": its class}``, and a secret ``{"secret": ...}``.
 
     Nothing of a class that is not known here is called: watching must not change what it watches. Of a dataclass or a
@@ -59,8 +65,9 @@ def encoded(value: Any, depth: int = 0, name: str = "") -> Any:
         value: any object.
         depth: how deep in another value it lies.
         name: the argument or the key that it has there: some names say that a text is a secret.
+        made: gives of an object without a form the class and the arguments that have made it, where these were seen.
     """
-    kind = type(value)
+    kind, part = type(value), partial(encoded, depth=depth + 1, made=made)
     if value is None or kind in (bool, int):
         return value
     if kind is float:
@@ -72,14 +79,14 @@ def encoded(value: Any, depth: int = 0, name: str = "") -> Any:
     if depth > _DEPTH:
         return _opaque(value)
     if kind in (list, tuple, set, frozenset):
-        parts = [encoded(each, depth + 1, name) for each in list(value)[:MOST_ENTRIES]]
+        parts = [part(each, name=name) for each in list(value)[:MOST_ENTRIES]]
         if kind is list and len(value) <= MOST_ENTRIES:
             return parts
         return {kind.__name__: parts, "length": len(value)}
     if isinstance(value, Mapping) and kind.__module__ in ("builtins", "collections"):
         named = all(type(key) is str for key in value)
-        pairs = [(key, encoded(each, depth + 1, str(key))) for key, each in list(value.items())[:MOST_ENTRIES]]
-        return {"dict": dict(pairs)} if named else {"pairs": [[encoded(key, depth + 1), each] for key, each in pairs]}
+        pairs = [(key, part(each, name=str(key))) for key, each in list(value.items())[:MOST_ENTRIES]]
+        return {"dict": dict(pairs)} if named else {"pairs": [[part(key), each] for key, each in pairs]}
     if _is_array(value):
         return _array(value, name)
     if kind.__module__.partition(".")[0] == "pandas" and kind.__name__ in ("Series", "DataFrame"):
@@ -96,9 +103,9 @@ def encoded(value: Any, depth: int = 0, name: str = "") -> Any:
         return _loader(value, depth)
     fields = fields_of(value)
     if fields is not None:
-        inside = {key: encoded(each, depth + 1, key) for key, each in fields.items()}
+        inside = {key: part(each, name=key) for key, each in fields.items()}
         return {"object": f"{kind.__module__}:{kind.__qualname__}", "fields": inside}
-    return _opaque(value)
+    return made(value) or _opaque(value)
 
 
 def _table(value: Any, depth: int) -> Any:

@@ -23,7 +23,7 @@ MOST_CALLS = 24
 """Calls of a function, or of one object, that are kept."""
 MOST_OBJECTS = 6
 """Objects of a class that are kept, those that were made in different ways first."""
-_MOST_OTHERS = 64
+_MOST_OTHERS = 512
 MOST_OF_A_LOOP = 50_000
 """Calls of one other code, after which the rest of a test is not watched: a loop would cost many times its own time."""
 REFUSED = {"refused": True}
@@ -33,7 +33,12 @@ _TESTS = ("tests", "test", "testing", "conftest", "benchmarks", "examples", "doc
 
 def is_private(part: str) -> bool:
     """Return whether a part of the name of a module says that it is private, or has tests."""
-    return part.startswith(("_", "test_")) or part in _TESTS
+    return part.startswith("_") or is_of_tests(part)
+
+
+def is_of_tests(part: str) -> bool:
+    """Return whether a part of the name of a module says that it has tests, or what they need."""
+    return part.startswith("test_") or part in _TESTS
 
 
 def has_tests(module: str, names: Iterable[str]) -> bool:
@@ -101,6 +106,8 @@ class Watcher:
         self._objects: dict[int, tuple[Callable[[], Any], Object]] = {}
         self._others: dict[int, tuple[Callable[[], Any], Object]] = {}
         """Objects whose calls are not kept, since there are enough of their class: they may be arguments of others."""
+        self._public: dict[tuple[str, str], bool] = {}
+        """By module and name: whether it is public."""
         self._busy = threading.local()
         self.ended = 0
         """Number of blocks whose watch ended at a loop."""
@@ -189,9 +196,14 @@ class Watcher:
             return lambda: owner
 
     def forget(self) -> None:
-        """Let go of the objects of a test that has ended: what follows is of other ones."""
+        """Let go of the objects of a test that has ended; of those that live on it is known how they were made."""
+        alive = {
+            place: (owner, found)
+            for place, (owner, found) in {**self._others, **self._objects}.items()
+            if isinstance(owner, weakref.ref) and owner() is not None
+        }
         self._objects.clear()
-        self._others.clear()
+        self._others = dict([*alive.items()][-_MOST_OTHERS:])
 
     def _event(self, frame: FrameType, event: str, argument: Any) -> None:
         if event == "call":
@@ -231,19 +243,41 @@ class Watcher:
         return path if watched else ""
 
     def _called(self, frame: FrameType, path: str) -> None:
-        module = str(frame.f_globals.get("__name__", ""))
-        parts = module.split(".")
-        if any(map(is_private, parts[1:])) or has_tests(module, frame.f_globals):
-            return
         owner, _, name = path.rpartition(".")
         if not owner:
-            self._called_function(frame, module, name)
+            module = str(frame.f_globals.get("__name__", ""))
+            if self._is_public(module, name, frame.f_globals.get(name)):
+                self._called_function(frame, module, name)
             return
         code = frame.f_code
         first = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
         cls = type(first)
         if cls.__module__.partition(".")[0] in self._packages and not cls.__qualname__.startswith("_"):
-            self._called_method(frame, first, name)
+            if self._is_public(cls.__module__, cls.__qualname__, cls):
+                self._called_method(frame, first, name)
+            elif name == "__init__" and self._making(first) is None:
+                self._remember(first, Object(self._kept(frame, skip=1), self._current()))
+
+    def _is_public(self, module: str, name: str, value: Any) -> bool:
+        """Return whether a name is public: its module is, or another module of the package that is public exports it.
+
+        Nothing of a module of tests is. Its objects may be arguments of what is.
+        """
+        known = self._public.get((module, name))
+        if known is None:
+            top, *parts = module.split(".")
+            homes = (module, *(each for each in [*sys.modules] if f"{each}.".startswith(f"{top}.")))
+            public = (each for each in homes if not any(map(is_private, each.split(".")[1:])))
+            exported = any(each == module or vars(sys.modules.get(each, sys)).get(name) is value for each in public)
+            of_tests = any(map(is_of_tests, parts)) or has_tests(module, vars(sys.modules.get(module, sys)))
+            known = self._public[module, name] = exported and not of_tests
+        return known
+
+    def _remember(self, owner: Any, made: Object) -> None:
+        """Keep how an object was made, and not what is called of it."""
+        if len(self._others) >= _MOST_OTHERS:
+            self._others.pop(next(iter(self._others)))
+        self._others[id(owner)] = (self._reference(owner), made)
 
     def _called_function(self, frame: FrameType, module: str, name: str) -> None:
         value = frame.f_globals.get(name)
@@ -276,17 +310,18 @@ class Watcher:
             found = Object(made, self._current())
             alike = len(seen.objects) >= MOST_OBJECTS and any(each.made == made for each in seen.objects)
             if alike or len(seen.objects) >= 4 * MOST_OBJECTS:
-                if len(self._others) >= _MOST_OTHERS:
-                    self._others.pop(next(iter(self._others)))
-                self._others[id(owner)] = (self._reference(owner), found)
+                self._remember(owner, found)
                 return
         elif known is not None and known[0]() is owner:
             found = known[1]
         else:
             if len(seen.objects) >= MOST_OBJECTS:
                 return
-            fields = fields_of(owner)  # its constructor was generated, and has no code of the package
-            given = {key: noted(each, key) for key, each in fields.items()} if fields else None
+            making, fields = self._making(owner), fields_of(owner)
+            if making is not None:  # by an earlier test, as of a fixture of a module
+                given = making["arguments"]
+            else:  # its constructor was generated, and has no code of the package
+                given = {key: noted(each, key) for key, each in fields.items()} if fields else None
             found = Object(given, self._current())
         if known is None or known[0]() is not owner:
             self._objects[id(owner)] = (self._reference(owner), found)
@@ -302,14 +337,17 @@ class Watcher:
 
     def _kept(self, frame: FrameType, skip: int = 0) -> dict[str, Any]:
         """Return the arguments of a call as JSON; an object whose making was seen is made again with its arguments."""
-        found = {}
-        for name, value in arguments_of(frame, skip).items():
-            found[name] = {"secret": name} if self._is_excluded(name) else noted(value, name=name)
-            known = self._objects.get(id(value)) or self._others.get(id(value))
-            if known is not None and known[0]() is value and known[1].made is not None and "opaque" in found[name]:
-                cls = type(value)
-                found[name] = {"made": f"{cls.__module__}:{cls.__qualname__}", "arguments": known[1].made}
-        return found
+        return {
+            name: {"secret": name} if self._is_excluded(name) else noted(value, name, self._making)
+            for name, value in arguments_of(frame, skip).items()
+        }
+
+    def _making(self, value: Any) -> dict[str, Any] | None:
+        """Return the class of an object and the arguments of its constructor; None where these were not seen."""
+        for known in (self._objects.get(id(value)), self._others.get(id(value))):  # an id is used again
+            if known is not None and known[0]() is value and known[1].made is not None:
+                return {"made": f"{type(value).__module__}:{type(value).__qualname__}", "arguments": known[1].made}
+        return None
 
     def _is_inside(self, frame: FrameType, owner: Any) -> bool:
         """Return whether another watched call of the same object is running."""

@@ -299,6 +299,84 @@ def test_an_object_that_was_seen_is_made_again_where_it_is_an_argument(watched: 
     assert call.arguments["total"] == {"made": "watched_project:Mean", "arguments": {"size": 4}}
 
 
+def test_objects_inside_of_an_argument_are_made_again(watched: Any) -> None:
+    watcher = _watcher()
+    with watcher.watch(), pytest.raises(TypeError):
+        watched.share([watched.Mean(4)], {"of": (watched.Mean(5), object())})
+    [(_, call)] = watcher.seen["watched_project:share"].calls
+    four, five = ({"made": "watched_project:Mean", "arguments": {"size": size}} for size in (4, 5))
+    assert call.arguments["right"] == [four]
+    assert call.arguments["total"] == {"dict": {"of": {"tuple": [five, {"opaque": "builtins.object"}], "length": 2}}}
+
+
+def test_an_object_of_an_earlier_test_is_known_by_how_it_was_made(watched: Any) -> None:
+    watcher = _watcher()
+    with watcher.watch():
+        kept, lost = watched.Mean(4), watched.Mean(5)
+        there = weakref.ref(lost)
+    watcher.forget()
+    del lost
+    gc.collect()
+    assert there() is None
+    with watcher.watch():
+        kept.update([1.0])
+    found = watcher.seen["watched_project:Mean"].objects
+    assert [(each.made, len(each.calls)) for each in found] == [({"size": 4}, 1), ({"size": 5}, 1), ({"size": 4}, 1)]
+
+
+def test_what_a_public_module_exports_is_public(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "a_shop"
+    sources = {
+        "__init__": "from a_shop._inside import gap, Gap",
+        "_inside": """
+            from a_shop._hidden import Hidden
+            def gap(a, b):
+                return inner(a, b)
+            def inner(a, b):
+                return abs(a - b)
+            class Gap(Hidden):
+                def of(self, a, b):
+                    return self.scale * gap(a, b)
+        """,
+        "_hidden": """
+            class Hidden:
+                def __init__(self, scale=1):
+                    self.scale = scale
+                def twice(self, a, b):
+                    return 2 * self.of(a, b)
+        """,
+        "testing": """
+            class Fake:
+                def __init__(self, size):
+                    self.size = size
+                def __sub__(self, other):
+                    return self.size
+                def said(self):
+                    return "fake"
+        """,
+    }
+    package.mkdir()
+    for name, text in sources.items():
+        (package / f"{name}.py").write_text(textwrap.dedent(text))
+    monkeypatch.syspath_prepend(tmp_path)
+    import a_shop
+    import a_shop.testing
+
+    watcher = Watcher(["a_shop"], lambda: "test")
+    with watcher.watch():
+        a_shop.Gap(3).twice(1, 4)
+        fake = a_shop.testing.Fake(7)
+        fake.said()
+        a_shop.gap(fake, 1)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "a_shop"]:
+        del sys.modules[name]
+    assert {*watcher.seen} == {"a_shop._inside:gap", "a_shop._inside:Gap"}
+    [made] = watcher.seen["a_shop._inside:Gap"].objects
+    assert (made.made, [(call.method, call.returned) for call in made.calls]) == ({"scale": 3}, [("twice", 18)])
+    calls = watcher.seen["a_shop._inside:gap"].calls
+    assert calls[-1][1].arguments == {"a": {"made": "a_shop.testing:Fake", "arguments": {"size": 7}}, "b": 1}
+
+
 def test_an_object_beyond_the_limit_is_made_again_and_has_no_calls(watched: Any) -> None:
     watcher = _watcher()
     with watcher.watch():

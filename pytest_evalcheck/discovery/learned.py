@@ -18,7 +18,7 @@ from pytest_evalcheck.expectations.comparison import Tolerance, difference
 from pytest_evalcheck.kinds.common.process_state import isolated_process
 from pytest_evalcheck.learning import corpus
 from pytest_evalcheck.learning.annotated import ORIGIN
-from pytest_evalcheck.learning.streams import calls_of, streams_of
+from pytest_evalcheck.learning.streams import streams_seen
 from pytest_evalcheck.learning.values import TABLES, decoded, encoded, is_kept
 from pytest_evalcheck.learning.watching import Object, Seen
 
@@ -124,10 +124,9 @@ def _unknown(value: Any) -> str:
 def _with_streams(seen: Observed, entry: Seen, method: str, made: int = 0) -> list[Observed]:
     """Return a way to make an object with each form of its calls, those with one sample a call last."""
     name = f"{entry.module}:{entry.name}" + (f".{method}" if method else "")
-    calls = calls_of(entry, method, made)
     found = []
     for one_sample in (False, True):
-        for number, stream in enumerate(streams_of(name, calls, one_sample=one_sample)[:_MOST_GROUPS]):
+        for number, stream in enumerate(streams_seen(entry, name, made, one_sample=one_sample)[:_MOST_GROUPS]):
             if one_sample and stream.is_text and not seen.described:
                 continue  # a document, and so a scorer
             options = {"made": made, "group": number, "one_sample": one_sample, "types": entry.types}

@@ -16,7 +16,7 @@ from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.expectations.comparison import EXACT, Tolerance, attributes, difference, plain
 from pytest_evalcheck.kinds.common.process_state import isolated_process, same_random_numbers
 from pytest_evalcheck.kinds.loop.record import LoopData
-from pytest_evalcheck.learning.streams import batches_of, calls_of, streams_of
+from pytest_evalcheck.learning.streams import batches_of, calls_of, streams_seen
 from pytest_evalcheck.learning.values import is_array
 from pytest_evalcheck.learning.watching import Call, Seen
 
@@ -95,7 +95,7 @@ def _targets_from_calls(
                 described=f"ec.Loop(evaluate=lambda data, batch_size=2: {value})",
                 inputs=rows(loader=loader),
             )
-    for number, stream in enumerate(streams_of(name, calls)[:2]):
+    for number, stream in enumerate(streams_seen(entry, name, made)[:2]):
         group = {"group": number} if number else {}
         if entry.is_class and not (stream.fixed or awaited):
             named = isinstance(stream.batch([]), Mapping)
@@ -103,7 +103,7 @@ def _targets_from_calls(
             described = f"ec.Wrapper(forward={forward}, model=made)"
             for changes in _CHANGES:
                 yield of_this(kind="wrapper", described=described, inputs=rows(**group, **changes))
-    for number, stream in enumerate(streams_of(name, calls, one_sample=True)[:2]):
+    for number, stream in enumerate(streams_seen(entry, name, made, one_sample=True)[:2]):
         group = {"group": number} if number else {}
         try:
             rest, more = construction_of("", stream.options, package)

@@ -294,14 +294,12 @@ def learned(
         UsageError: where there is no corpus, no such name in it, or no rows.
     """
     module, _, path = name.partition(":")
-    first, _, method = path.partition(".")
+    first = path.partition(".")[0]
     known = corpus.nearest()
     entry = known.entries.get(f"{module}:{first}") or _annotated(module, first, types)
     if entry is None:
         raise UsageError(f"the corpus has no {module}:{first}{nearest(f'{module}:{first}', known.entries)}")
-    calls = calls_of(entry, method, made)
-    calls = loaded(calls, loader) if loader else calls
-    found = streams_of(name, calls, one_sample=one_sample or documents)
+    found = streams_seen(entry, name, made, one_sample=one_sample or documents, loader=loader)
     if not 0 <= group < len(found):
         kind = "calls with one sample each" if one_sample else "calls with rows"
         raise UsageError(f"the corpus has {len(found)} groups of {kind} of {name}; group={group} is none of them")
@@ -314,15 +312,33 @@ def _annotated(module: str, name: str, types: int) -> Seen | None:
     return None
 
 
-def calls_of(entry: Seen, method: str, made: int = 0) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return the test and the arguments of each call of a function, or of a method of objects that were made alike."""
+def calls_of(entry: Seen, method: str, made: int | None = 0) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return the test and the arguments of each call of a function, or of a method of objects that were made alike.
+
+    Of a method of all objects where ``made`` is None.
+    """
     if not entry.is_class:
         return [(test, call.arguments) for test, call in entry.calls]
     if method == "__init__":
         return [(each.test, each.made) for each in entry.objects if each.made]
-    ways = entry.ways
-    alike = (each for each in entry.objects if ways[made : made + 1] == [each.made])
+    ways = entry.ways if made is None else entry.ways[made : made + 1]
+    alike = (each for each in entry.objects if each.made in ways)
     return [(each.test, call.arguments) for each in alike for call in each.calls if call.method == method]
+
+
+def streams_seen(entry: Seen, name: str, made: int = 0, *, one_sample: bool = False, loader: str = "") -> list[Stream]:
+    """Return the streams of the calls of a name; where objects that were made alike have none, of those of all objects.
+
+    Tests often give each object one text or record, and another option to each: what one was given, others take, too.
+    """
+    method = name.partition(":")[2].partition(".")[2]
+    for way in (made, None):
+        calls = calls_of(entry, method, way)
+        calls = loaded(calls, loader) if loader else calls
+        found = {each: streams_of(name, calls, one_sample=each) for each in (False, True)}
+        if any(found.values()):
+            return found[one_sample]
+    return []
 
 
 def loaded(calls: Sequence[tuple[str, Mapping[str, Any]]], name: str) -> list[tuple[str, Mapping[str, Any]]]:
@@ -484,7 +500,7 @@ def _sample_streams(name: str, group: Group) -> Iterator[Stream]:
         different = [path for path in paths if len([*_numbers_of(values[path][0])]) > 1 and not is_cut(values[path][0])]
     columns = [Column(path, "list", entries=tuple(values[path])) for path in different]
     fixed = {path: values[path][0] for path in paths if path not in different}
-    if len(group) > 1 or any(each.domain for each in columns):
+    if columns and (len(group) > 1 or any(each.domain for each in columns)):
         yield _stream(name, columns, fixed, group, one_sample=True)
 
 

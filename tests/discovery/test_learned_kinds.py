@@ -70,6 +70,14 @@ SOURCE = """
             return {"name": "contains", "score": len(found) / len(self.words), "reason": f"{len(found)} found"}
 
 
+    class Begins:
+        def __init__(self, prefix):
+            self.prefix = prefix
+
+        def evaluate(self, case):
+            return {"name": "begins", "score": float(case.answer.startswith(self.prefix))}
+
+
     async def awaited_gap(inp, targ):
         await asyncio.sleep(0)
         return float((inp - targ).abs().mean())
@@ -290,6 +298,8 @@ def use(code: Any) -> None:
     asyncio.run(code.awaited_gap(torch.tensor([0.5, 1.0, 3.0, 0.25]), torch.tensor([1.0, 1.5, 2.0, 4.0])))
     for answer in ("a", "a b", "c", "b c"):
         asyncio.run(code.Contains(["a", "b"]).evaluate(code.Case("q", answer)))
+    for prefix, answer in (("a", "a b"), ("c", "d"), ("", "x")):  # one call for each way to make it
+        code.Begins(prefix).evaluate(code.Case("q", answer))
     for function in (code.trend, code.coin, code.one):
         function(torch.tensor([0.5, 1.0, 3.0, 0.25]), torch.tensor([1.0, 1.5, 2.0, 4.0]))
     agent = code.Agent()
@@ -351,6 +361,7 @@ def _proposed(code: Any, name: str) -> Proposed:
             "scorer",
             "ec.Scorer.of(lambda responses, document: asyncio.run(made.evaluate(responses[0], **document)))",
         ),
+        ("Begins", "scorer", "ec.Scorer.of(lambda responses, document: made.evaluate(responses[0], **document))"),
         ("overlap", "scorer", "ec.Scorer.of(lambda responses, document: made(responses[0], **document))"),
         ("extracted", "scorer", "ec.Scorer.of(lambda responses, document: made(responses[0], **document))"),
         ("report", "scorer", "ec.Scorer.of(lambda responses, document: made(responses[0], **document))"),

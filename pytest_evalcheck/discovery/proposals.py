@@ -214,8 +214,9 @@ def _try_ways(
                 continue
             used = [target.inputs for target in proposed.targets]
             inputs, why, decided = _inputs(code, way, used, examples)
-            if inputs is None and not code.candidate.is_class and not way.inputs:
-                way, inputs = _inputs_of_one_sample(code, way)
+            if not (code.candidate.is_class or way.inputs) and (inputs is None or _may_be_one_text(code, inputs[0])):
+                way, one = _inputs_of_one_sample(code, way)
+                inputs = one or inputs
             if inputs is None:
                 proposed.left[way.construction] = why
                 refused.append(why)
@@ -385,6 +386,14 @@ def _inputs(
             break  # rows without changes may only not show it
     none = f"none of {tried} strategies is accepted: {why}" if tried else "no strategy fits its arguments"
     return None, none, decided
+
+
+def _may_be_one_text(code: _Code, inputs: Inputs) -> bool:
+    """Return whether texts are data whose parameters have no plural: a text has a length and can be compared, too."""
+    names = [each.name for each in code.parameters if each.name in code.data]
+    plural = any(re.search(r"[^is]s$|^y_", name) for name in names)
+    parts = [part for row in inputs.strategy.fixed(1) for part in (row if isinstance(row, tuple) else (row,))]
+    return not plural and all(isinstance(part, str) for part in parts)
 
 
 def _inputs_of_one_sample(code: _Code, way: Observed) -> tuple[Observed, tuple[Inputs, str] | None]:

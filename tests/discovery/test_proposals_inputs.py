@@ -307,6 +307,19 @@ def test_a_function_of_one_text_is_fed_with_one_a_call():
     assert (only.inputs, only.one_sample) == ("es.text_pairs()", True)
 
 
+@pytest.mark.parametrize(
+    ("names", "one_sample"), [(("hypothesis", "reference"), True), (("predictions", "references"), False)]
+)
+def test_a_function_that_takes_lists_of_texts_by_chance_is_of_one_text(names, one_sample):
+    # Of a list it takes the words of its representation.
+    source = (
+        "import re\ndef text_overlap({0}, {1}):\n    a, b = (set(re.findall(r'\\w+', str(each))) for each in ({0}, {1}))\n"
+        "    return len(a & b) / max(1, len(a | b))\n"
+    )
+    (only,) = proposed(source.format(*names), "text_overlap").targets
+    assert (only.inputs, only.one_sample) == ("es.text_pairs()", one_sample)
+
+
 def test_two_arrays_that_are_numbered_are_a_pair_and_no_weighted_value():
     source = "def euclidean_error(h1, h2):\n    return float(((h1 - h2) ** 2).mean())\n"
     (only,) = proposed(source, "euclidean_error").targets

@@ -110,7 +110,9 @@ def _targets_from_calls(
         except UsageError:
             continue
         others = f", {rest[1:-1]}" if rest[1:-1] else ""
-        scored = f"{called}(responses[0], **document{others})"
+        first = stream.columns[0].path[0]
+        by_name = f"{first}=" if first in stream.by_name else ""
+        scored = f"{called}({by_name}responses[0], **document{others})"
         if awaited:
             scored, more = f"asyncio.run({scored})", (*more, "import asyncio")
         described = f"ec.Scorer.of(lambda responses, document: {scored})"

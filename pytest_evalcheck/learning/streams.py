@@ -7,10 +7,13 @@ call of a group is fixed. A sample is one entry of each column, as plain JSON, a
 from __future__ import annotations
 
 import importlib
+import inspect
+import itertools
 import json
 import math
+import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -115,6 +118,8 @@ class Stream:
     """True if every call has one sample; a batch then has a list for each argument."""
     documents: bool = False
     """True if a batch is responses and documents, as a scorer takes them: the first argument, and the others."""
+    by_name: frozenset[str] = frozenset()
+    """Parameters that are given by name alone."""
     groups: tuple[tuple[int, ...], ...] = ()
     """Columns that are changed and exchanged together, since entries of one follow from those of another."""
 
@@ -166,8 +171,11 @@ class Stream:
                 for path, value in leaves.items()
             }
         names = dict.fromkeys(path[0] for path in (*self.order, *leaves))
-        whole = {name: self._tree((name,), leaves) for name in names if any(path[0] == name for path in leaves)}
-        return _arguments(whole, {column.path[0] for column in self.columns})
+        given = {path[0] for path in leaves}
+        whole = {name: self._tree((name,), leaves) for name in names if name in given}
+        data = {column.path[0] for column in self.columns} - self.by_name
+        first = [*itertools.takewhile(lambda name: name in given and (name in data or name.isdigit()), names)]
+        return _arguments(whole, first)
 
     def _kept(self, path: Path, value: Any) -> Any:
         if not (isinstance(value, dict) and {"made", "object", "name"} & {*value}):
@@ -337,8 +345,18 @@ def streams_seen(entry: Seen, name: str, made: int = 0, *, one_sample: bool = Fa
         calls = loaded(calls, loader) if loader else calls
         found = {each: streams_of(name, calls, one_sample=each) for each in (False, True)}
         if any(found.values()):
-            return found[one_sample]
+            return [replace(each, by_name=_by_name(entry, method)) for each in found[one_sample]]
     return []
+
+
+def _by_name(entry: Seen, method: str) -> frozenset[str]:
+    """Return the parameters that are given by name alone, of code that is imported already."""
+    owner: Any = getattr(sys.modules.get(entry.module), entry.name, None)
+    try:
+        parameters = inspect.signature(getattr(owner, method) if method else owner).parameters
+    except (TypeError, ValueError, AttributeError):
+        return frozenset()
+    return frozenset(name for name, each in parameters.items() if each.kind is each.KEYWORD_ONLY)
 
 
 def loaded(calls: Sequence[tuple[str, Mapping[str, Any]]], name: str) -> list[tuple[str, Mapping[str, Any]]]:
@@ -422,7 +440,8 @@ def _grouped(name: str, calls: Sequence[tuple[str, Mapping[str, Any]]], one_samp
 def _flat(arguments: Mapping[str, Any], package: str, *, whole: bool) -> tuple[dict[Path, Any], dict[Path, str]]:
     """Return the leaves of a call by path, and by path the containers above them; ``whole`` arguments are leaves.
 
-    An argument that was not kept is left out: it may have a default.
+    An argument that was not kept has no leaf: it may have a default. It has a form, since what comes after it is given
+    by name.
     """
     leaves: dict[Path, Any] = {}
     forms: dict[Path, str] = {}
@@ -446,6 +465,8 @@ def _flat(arguments: Mapping[str, Any], package: str, *, whole: bool) -> tuple[d
     for name, value in arguments.items():
         if is_kept(value, package):
             walk((name,), value)
+        else:
+            forms[(name,)] = ""
     return leaves, forms
 
 
@@ -735,13 +756,9 @@ def _seeded(column: Column, seeds: Sequence[int]) -> Any:
     return made_array(column.container, column.dtype, whole, (0, *column.trailing))
 
 
-def _arguments(whole: Mapping[str, Any], data: Iterable[str]) -> Arguments | tuple[Any, ...] | dict[str, Any]:
-    """Return arguments by position as far as they are data and come first, and the others by name."""
-    leading: list[Any] = []
+def _arguments(whole: Mapping[str, Any], first: Sequence[str]) -> Arguments | tuple[Any, ...] | dict[str, Any]:
+    """Return the first arguments, and those of ``*args``, by position, and the others by name."""
     rest = dict(whole)
-    for name in whole:
-        if name not in data and not name.isdigit():
-            break
-        leading.append(rest.pop(name))
-    leading += [rest.pop(name) for name in [*rest] if name.isdigit()]
-    return Arguments(tuple(leading), rest).collated  # type: ignore[no-any-return]
+    positional = [rest.pop(name) for name in first]
+    positional += [rest.pop(name) for name in [*rest] if name.isdigit()]
+    return Arguments(tuple(positional), rest).collated  # type: ignore[no-any-return]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from types import SimpleNamespace
+from typing import Any
 
 import numpy
 import pytest
 import torch
 
+import pytest_evalcheck as ec
+from pytest_evalcheck import strategies as es
 from pytest_evalcheck.adapters.protocols.collecting import Collected
 
 
@@ -96,3 +99,16 @@ def test_a_result_that_holds_a_part_of_an_object_does_not_change_the_samples():
     collected.update([SimpleNamespace(about={"tools": ["search"]})])
     collected.compute()[0]["about"]["tools"][0] = "overwritten"
     assert collected.compute() == [{"about": {"tools": ["search"]}}]
+
+
+@pytest.mark.parametrize(("short", "outcome"), [(False, "passed"), (True, "failed")])
+def test_a_function_that_takes_its_data_by_name_alone(short: bool, outcome: str) -> None:
+    def gap(*, preds: Any, target: Any) -> Any:
+        return (preds - target)[: 2 if short else None].abs().mean()
+
+    @ec.metric(inputs=es.regression().named("preds", "target"))
+    def by_name() -> Any:
+        return gap
+
+    (cell,) = ec.run(by_name, select="EC208").cells
+    assert cell.outcome == outcome, cell.reason

@@ -78,6 +78,14 @@ SOURCE = """
             return {"name": "begins", "score": float(case.answer.startswith(self.prefix))}
 
 
+    def named_gap(inp, model=None, *, targ):
+        return float((inp - targ).abs().mean()) if model is None else 0.0
+
+
+    def named_only(*, said, expected):
+        return float(said == expected)
+
+
     async def awaited_gap(inp, targ):
         await asyncio.sleep(0)
         return float((inp - targ).abs().mean())
@@ -298,6 +306,9 @@ def use(code: Any) -> None:
     asyncio.run(code.awaited_gap(torch.tensor([0.5, 1.0, 3.0, 0.25]), torch.tensor([1.0, 1.5, 2.0, 4.0])))
     for answer in ("a", "a b", "c", "b c"):
         asyncio.run(code.Contains(["a", "b"]).evaluate(code.Case("q", answer)))
+        code.named_only(said=answer[:1], expected=answer)
+    code.named_gap(torch.tensor([0.5, 1.0, 3.0]), targ=torch.tensor([1.0, 1.5, 2.0]))
+    code.named_gap(torch.tensor([0.5, 2.0]), object(), targ=torch.tensor([1.0, 1.5]))
     for prefix, answer in (("a", "a b"), ("c", "d"), ("", "x")):  # one call for each way to make it
         code.Begins(prefix).evaluate(code.Case("q", answer))
     for function in (code.trend, code.coin, code.one):
@@ -361,6 +372,7 @@ def _proposed(code: Any, name: str) -> Proposed:
             "scorer",
             "ec.Scorer.of(lambda responses, document: asyncio.run(made.evaluate(responses[0], **document)))",
         ),
+        ("named_only", "scorer", "ec.Scorer.of(lambda responses, document: made(said=responses[0], **document))"),
         ("Begins", "scorer", "ec.Scorer.of(lambda responses, document: made.evaluate(responses[0], **document))"),
         ("overlap", "scorer", "ec.Scorer.of(lambda responses, document: made(responses[0], **document))"),
         ("extracted", "scorer", "ec.Scorer.of(lambda responses, document: made(responses[0], **document))"),
@@ -378,6 +390,7 @@ def test_a_kind_is_found_by_trial(code: Any, name: str, kind: str, described: st
         ("Rates", "metric", "lambda *args, **kwargs: Rates(*args, **kwargs).gap(threshold=0.5)"),
         ("Tally", "metric", "lambda *args, **kwargs: Tally(*args, **kwargs).share()"),
         ("awaited_gap", "metric", "lambda *args, **kwargs: asyncio.run(awaited_gap(*args, **kwargs))"),
+        ("named_gap", "metric", "named_gap"),
         ("rate", "scorer", "rate"),
         (
             "Fit",

@@ -126,7 +126,7 @@ def recognises(made: Any) -> bool:
     if isinstance(made, type):
         return False
     if is_function(made):
-        return any(_is_positional(each) for each in _signature(made))
+        return any(_is_positional(each) or _is_required(each) for each in _signature(made))
     return _protocol(made) is not None
 
 

@@ -360,6 +360,10 @@ def source_of(value: Any, package: str, imports: dict[str, None]) -> str:
         made = decoded(value)
         return str(made) if "dtype" in type(made).__name__ else f"torch.device({value['torch']!r})"
     plain = decoded(value)
+    if isinstance(value, dict) and "time" in value:
+        home = type(plain).__module__.partition(".")[0]
+        imports[f"import {home}"] = None
+        return f"{home}.{value['of']}({value['time']!r})" if home == "pandas" else repr(plain)
     if hasattr(plain, "dtype"):
         home = "torch" if type(plain).__module__.startswith("torch") else "numpy"
         imports[f"import {home}"] = None

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from pytest_evalcheck.errors import UsageError, nearest
 from pytest_evalcheck.learning import corpus
 from pytest_evalcheck.learning.annotated import ORIGIN, seen_in_annotations
-from pytest_evalcheck.learning.values import TABLES, decoded, is_array, is_cut, is_kept, made_array, made_table
+from pytest_evalcheck.learning.values import INDEX, TABLES, decoded, is_array, is_cut, is_kept, made_array, made_table
 from pytest_evalcheck.learning.watching import Seen
 from pytest_evalcheck.strategies.arguments import Arguments
 from pytest_evalcheck.strategies.samples import SampleStrategy
@@ -60,6 +60,11 @@ class Column:
     def is_array(self) -> bool:
         """Return whether it is an array of torch or NumPy."""
         return self.container in ("torch", "numpy")
+
+    @property
+    def is_index(self) -> bool:
+        """Return whether it has the names of the rows of a table."""
+        return self.path[-1].startswith(INDEX)
 
     @property
     def is_seeded(self) -> bool:
@@ -557,6 +562,7 @@ def _columns(paths: Sequence[Path], calls: Sequence[Mapping[Path, Any]]) -> list
     if len(seeded) < len(paths) and max(map(len, entries.values())) < 2:
         return []
     columns = [_column(path, [call[path] for call in calls], tuple(entries[path])) for path in paths]
+    columns.sort(key=lambda each: each.is_index)  # predictions and targets come first
     for each in columns:  # numbers that make no array are found here, and not in a check
         if each.is_array:
             _collated(each, [_entry(each, i) for i in range(len(each.entries))], "")
@@ -601,6 +607,8 @@ def _tied(columns: Sequence[Column]) -> tuple[tuple[int, ...], ...]:
 
 
 def _are_tied(first: Column, second: Column) -> bool:
+    if first.is_index and second.is_index:
+        return True  # tables are joined by the names of their rows
     pairs = [*zip(first.entries, second.entries, strict=False)]
     lists = [(one, two) for one, two in pairs if isinstance(one, list) and isinstance(two, list)]
     if len(lists) == len(pairs) and pairs:

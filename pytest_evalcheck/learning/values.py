@@ -25,6 +25,10 @@ MOST_CHARACTERS = 400
 _DEPTH = 8
 TABLES = ("frame", "series")
 """Tables of pandas, by their columns."""
+INDEX = "(index)"
+"""The column of a table that has the names of its rows, where these are not their places; its name comes after it."""
+_TIMES = {"datetime": "datetime", "date": "datetime", "Timestamp": "pandas", "NaTType": "pandas"}
+"""By the class of a time: the module that has it."""
 
 
 _SECRET = re.compile(
@@ -93,6 +97,8 @@ def encoded(value: Any, depth: int = 0, name: str = "", made: Made = _no_making)
         return _table(value, depth)
     if isinstance(value, enum.Enum):
         return {"name": f"{kind.__module__}:{kind.__qualname__}.{value.name}"}
+    if kind.__module__.partition(".")[0] == _TIMES.get(kind.__name__, 0):
+        return {"time": value.isoformat(), "of": kind.__name__.replace("NaTType", "Timestamp")}
     if isinstance(value, (type, FunctionType, BuiltinFunctionType)):
         home = vars(sys.modules.get(str(value.__module__), sys))
         own = getattr(value, "__name__", "")
@@ -109,19 +115,20 @@ def encoded(value: Any, depth: int = 0, name: str = "", made: Made = _no_making)
 
 
 def _table(value: Any, depth: int) -> Any:
-    """Return a series or a frame of pandas by its columns; nothing of one whose rows or columns have other names."""
+    """Return a series or a frame of pandas by its columns; nothing of one whose columns have no names of their own."""
     index = value.index
-    if type(index).__name__ != "RangeIndex" or (index.start, index.step) != (0, 1):
-        return _opaque(value)
     is_frame = type(value).__name__ == "DataFrame"
     columns = [*value.items()] if is_frame else [("" if value.name is None else value.name, value)]
     names = [name for name, _ in columns]
-    if not all(type(name) is str for name in names) or len({*names}) < len(names):
+    named = all(type(name) is str and not name.startswith(INDEX) for name in names) and len({*names}) == len(names)
+    if not named or index.nlevels > 1:
         return _opaque(value)
     made = {
         name: encoded(each.to_numpy() if each.dtype.kind in "biuf" else each.tolist(), depth + 1, name)
         for name, each in columns
     }
+    if type(index).__name__ != "RangeIndex" or (index.start, index.step) != (0, 1):
+        made[f"{INDEX}{'' if index.name is None else index.name}"] = encoded(index.tolist(), depth + 1)
     return {"frame" if is_frame else "series": made}
 
 
@@ -133,10 +140,13 @@ def made_table(kind: str, columns: Mapping[str, Any]) -> Any:
     """
     pandas: Any = importlib.import_module("pandas")
     try:
+        given = dict(columns)
+        key = next((name for name in given if name.startswith(INDEX)), None)
+        index = None if key is None else pandas.Index(given.pop(key), name=key.removeprefix(INDEX) or None)
         if kind == "frame":
-            return pandas.DataFrame(dict(columns))
-        [(name, values)] = columns.items()
-        return pandas.Series(values, name=name or None)
+            return pandas.DataFrame(given, index=index)
+        [(name, values)] = given.items()
+        return pandas.Series(values, name=name or None, index=index)
     except ValueError as error:
         raise UsageError(f"the columns {', '.join(columns)} make no {kind} of pandas: {error}") from error
 
@@ -206,6 +216,8 @@ def decoded(value: Any, package: str = "") -> Any:
     for kind in TABLES:
         if kind in value:
             return made_table(kind, {str(name): decoded(each, package) for name, each in value[kind].items()})
+    if "time" in value and value.get("of") in _TIMES:
+        return _time(str(value["time"]), str(value["of"]))
     if "torch" in value:
         import torch
 
@@ -225,6 +237,14 @@ def decoded(value: Any, package: str = "") -> Any:
             raise UsageError(f"{value['object']} cannot be made of its fields {', '.join(fields)}: {error}") from error
     what = next(iter(value.items()), ("nothing", ""))
     raise UsageError(f"a value was not kept: {what[0]} {what[1]}")
+
+
+def _time(text: str, name: str) -> Any:
+    made = getattr(importlib.import_module(_TIMES[name]), name)
+    try:
+        return made(text) if _TIMES[name] == "pandas" else made.fromisoformat(text)
+    except ValueError as error:
+        raise UsageError(f"{text!r} is no {name}: {error}") from error
 
 
 def _is_of(name: Any, package: str) -> bool:

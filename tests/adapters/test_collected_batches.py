@@ -79,6 +79,12 @@ def test_tables_stay_tables_and_options_are_compared_by_value() -> None:
     value, option = collected.compute()
     assert value == 2.0
     assert option.levels.tolist() == [0, 1, 2]
+    for named in (False, True):
+        collected = Collected(lambda table: table.index.tolist())
+        for start in (0, 2):
+            rows = pandas.DataFrame({"score": [1.0, 2.0]})
+            collected.update(rows.set_index(pandas.Index([start, start + 2])) if named else rows)
+        assert collected.compute() == ([0, 2, 2, 4] if named else [0, 1, 2, 3])
 
 
 @dataclasses.dataclass

@@ -114,6 +114,13 @@ def test_rows_of_tables_are_samples() -> None:
     table, hit = stream.batch([(0.25, "b", True), (1.5, "a", False)])
     pandas.testing.assert_frame_equal(table, pandas.DataFrame({"score": [0.25, 1.5], "group": ["b", "a"]}))
     pandas.testing.assert_series_equal(hit, pandas.Series([True, False], name="score"))
+    later = frame[1:]
+    [stream] = _streams({"table": later, "hit": later["score"] > 1})
+    indexes = [("table", "(index)"), ("hit", "(index)")]
+    assert [column.path for column in stream.columns][-2:] == indexes
+    assert (3, 4) in stream.groups
+    table, hit = stream.batch([(0.25, "b", True, 7, 7), (1.5, "a", False, 5, 5)])
+    assert (table.index.tolist(), hit.index.tolist()) == ([7, 5], [7, 5])
     [one] = _streams({"x": frame["score"]}, {"x": frame["score"] + 1}, one_sample=True)
     assert not one.is_text
     [[drawn]] = one.batch(one.strategy(changes=False).fixed(1))

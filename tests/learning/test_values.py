@@ -7,6 +7,7 @@ import enum
 import json
 import math
 from collections.abc import Callable
+from datetime import date, datetime
 from typing import Any
 
 import numpy
@@ -88,15 +89,24 @@ def test_arrays_come_back(value: Any) -> None:
     assert repr(found.tolist()) == repr(value.tolist())
 
 
-def test_tables_come_back_unless_their_rows_have_names() -> None:
+def test_tables_and_times_come_back() -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"score": [0.5, 1.5, 2.0], "group": ["a", "b", "a"], "n": [1, 2, 3]})
     pandas.testing.assert_frame_equal(_round(frame), frame)
     for name in ("score", "n"):
         pandas.testing.assert_series_equal(_round(frame[name]), frame[name])
     pandas.testing.assert_series_equal(_round(pandas.Series([True, False])), pandas.Series([True, False]))
-    for other in (frame.set_index("group"), frame[1:], frame.rename(columns={"n": "score"}), frame.T):
+    frame["day"] = pandas.to_datetime(["2026-01-01", "2026-01-02", None])
+    for named in (frame.set_index("group"), frame[1:], frame.set_index("day"), frame[frame.n != 2]):
+        pandas.testing.assert_frame_equal(_round(named), named, check_index_type=False, check_dtype=False)
+    pandas.testing.assert_series_equal(_round(frame["n"][1:]), frame["n"][1:])
+    for other in (frame.set_index(["group", "n"]), frame.rename(columns={"n": "score"}), frame.T):
         assert "opaque" in encoded(other)
+    for time in (pandas.Timestamp("2026-01-02", tz="UTC"), datetime(2026, 1, 2, 3, 4), date(2026, 1, 2)):
+        assert _round(time) == time
+    for text, name in (("noon", "date"), ("noon", "Timestamp")):
+        with pytest.raises(UsageError, match=f"'noon' is no {name}: "):
+            decoded({"time": text, "of": name})
 
 
 def test_what_is_large_is_cut_and_says_so() -> None:

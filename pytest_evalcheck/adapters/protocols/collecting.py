@@ -112,7 +112,9 @@ def _joined(name: str, pieces: Sequence[Any]) -> Any:
 
         return torch.cat(filled)
     if type(first).__module__.partition(".")[0] == "pandas":
-        return importlib.import_module("pandas").concat(filled, ignore_index=True)
+        # Else its rows have names.
+        places = all((getattr(each.index, "start", 1), getattr(each.index, "step", 0)) == (0, 1) for each in filled)
+        return importlib.import_module("pandas").concat(filled, ignore_index=places)
     import numpy
 
     return numpy.concatenate(filled)

@@ -103,7 +103,7 @@ def _refusal(inputs: SampleStrategy, make: Callable[[], Any], by_trial: bool) ->
                 or _refuses_small_batches(subject, rows)
                 or _order_dependence(subject, inputs.fixed(max(_MANY, inputs.min_samples)), by_trial)
                 or _reads_only_nonzero(subject, rows, inputs.fixed(max(_MANY, inputs.min_samples)))
-                or _selects_rows(values[0], subject.arguments(rows))
+                or _selects_rows(*_value_and_arguments(subject, rows))
             )
             return found, False
     except CheckFailure as failure:
@@ -275,6 +275,18 @@ def _refuses_small_batches(subject: MetricSubject, rows: Sequence[Any]) -> str:
     if not isinstance(whole, Raised) and all(isinstance(value, Raised) for value in small):
         return f"it refuses small batches: {str(small[-1]).splitlines()[0]}"[:160]
     return ""
+
+
+def _value_and_arguments(subject: MetricSubject, rows: Sequence[Any]) -> tuple[Any, Arguments]:
+    """Return the value and the arguments after the call: a function may change what it returns."""
+    given, record = subject.arguments(rows), subject.build()
+    try:
+        if record.function:
+            return record.function(*given.args, **given.kwargs), given
+        record.update(*given.args, **given.kwargs)
+        return record.compute(), given
+    except Exception:  # what it needs besides is known to the subject
+        return subject.value([rows]), given
 
 
 def _selects_rows(value: Any, arguments: Arguments) -> str:

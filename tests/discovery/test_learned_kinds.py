@@ -78,6 +78,11 @@ SOURCE = """
             return {"name": "begins", "score": float(case.answer.startswith(self.prefix))}
 
 
+    def installed(steps, name=None):
+        steps.append(name)
+        return steps
+
+
     def named_gap(inp, model=None, *, targ):
         return float((inp - targ).abs().mean()) if model is None else 0.0
 
@@ -306,6 +311,7 @@ def use(code: Any) -> None:
     asyncio.run(code.awaited_gap(torch.tensor([0.5, 1.0, 3.0, 0.25]), torch.tensor([1.0, 1.5, 2.0, 4.0])))
     for answer in ("a", "a b", "c", "b c"):
         asyncio.run(code.Contains(["a", "b"]).evaluate(code.Case("q", answer)))
+        code.installed([code.rate] if "a" in answer else [])
         code.named_only(said=answer[:1], expected=answer)
     code.named_gap(torch.tensor([0.5, 1.0, 3.0]), targ=torch.tensor([1.0, 1.5, 2.0]))
     code.named_gap(torch.tensor([0.5, 2.0]), object(), targ=torch.tensor([1.0, 1.5]))
@@ -484,6 +490,7 @@ def test_what_is_written_runs(code: Any, pytester: pytest.Pytester) -> None:
         ("Agent", "its value depends on the order of rows"),
         ("coin", "it is random"),
         ("checked", "it returns rows of its arguments"),
+        ("installed", "it returns rows of its arguments"),
         ("Plan", "it returns rows of its arguments, as a record of them"),
         ("one", "right and wrong predictions have the same value, 1.0"),
     ],

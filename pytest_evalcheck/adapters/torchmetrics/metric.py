@@ -17,6 +17,7 @@ from pytest_evalcheck.kinds.common.thread_ranks import AllGather, on_ranks
 from pytest_evalcheck.kinds.metric.record import Metric
 
 CLASSES = ("torchmetrics.collections.MetricCollection", "torchmetrics.metric.Metric")
+_COLLECTION = "MetricCollection"
 
 
 def record(metric: Any) -> Metric:
@@ -176,18 +177,17 @@ def _state(metric: Any) -> Mapping[str, Any]:
 
 def _members(collection: Any) -> Mapping[str, Metric]:
     """Each member in a collection of its own, with the same names and without shared state."""
+    given = {"prefix": collection.prefix, "postfix": collection.postfix, "compute_groups": False}
+    plain = next(cls for cls in type(collection).__mro__ if cls.__qualname__ == _COLLECTION)
     members = {}
     for name, member in collection.items(keep_base=True, copy_state=False):
-        alone = called(
-            type(collection),
-            {name: called(copy.deepcopy, member)},
-            prefix=collection.prefix,
-            postfix=collection.postfix,
-            compute_groups=False,
-        )
+        try:
+            alone = called(type(collection), {name: called(copy.deepcopy, member)}, **given)
+        except TypeError:  # a class of its own takes other arguments
+            alone = called(plain, {name: called(copy.deepcopy, member)}, **given)
         members[name] = record(alone)
     return members
 
 
 def _is_collection(metric: Any) -> bool:
-    return any(cls.__qualname__ == "MetricCollection" for cls in type(metric).__mro__)
+    return any(cls.__qualname__ == _COLLECTION for cls in type(metric).__mro__)

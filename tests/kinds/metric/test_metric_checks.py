@@ -320,3 +320,27 @@ def test_the_error_of_a_member_is_that_of_its_collection(made: type[Errors], out
 
     (cell,) = ec.run(collection, select="EC214", effort="quick").cells
     assert cell.outcome == outcome, cell
+
+
+class Both(Errors):
+    """Its constructor takes no metrics."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__({"mse": MeanSquaredError(), "mae": MeanAbsoluteError()}, **options)
+
+
+class Halved(Both):
+    """Beside others a member counts half."""
+
+    def compute(self) -> dict[str, Any]:
+        return {name: value / len(self) for name, value in super().compute().items()}
+
+
+@pytest.mark.parametrize(("made", "outcome"), [(Both, "passed"), (Halved, "failed")])
+def test_a_collection_that_makes_its_own_members(made: type[Errors], outcome: str) -> None:
+    @ec.metric(inputs=es.regression())
+    def collection(device: str) -> Any:
+        return made()
+
+    (cell,) = ec.run(collection, select="EC214", effort="quick").cells
+    assert cell.outcome == outcome, cell

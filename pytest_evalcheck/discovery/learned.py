@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import inspect
 import math
 import sys
@@ -146,9 +147,9 @@ def _shown(tests: Sequence[str]) -> str:
 def _by_trial(seen: Observed, observed: Object, package: str) -> list[tuple[Observed, str]]:
     """Find out what feeds an object, what gives its value and what starts again, by a repetition of its calls.
 
-    A method that returns a value for data, and leaves the object as it is, is a function. Else the object accumulates:
-    what is given data feeds it, and what is called or read without any, and returned a value then, gives it. Empty
-    where the repetition gives other values than the run.
+    A method that returns a value for data, and leaves the object as it is or keeps this value alone, is a function.
+    Else the object accumulates: what is given data feeds it, and what is called or read without any, and returned a
+    value then, gives it. Empty where the repetition gives other values than the run.
     """
     names: dict[str, Any] = {}
     functions: dict[str, None] = {}
@@ -163,8 +164,8 @@ def _by_trial(seen: Observed, observed: Object, package: str) -> list[tuple[Obse
                 given = _given(call.arguments, package)
                 before = state_of(made)
                 result = _repeated(made, call.method, given)
-                kept = state_of(made) == before
-                if given and not fed and _is_value(result) and kept:
+                of_data = given and not fed and has_number(encoded(result))
+                if of_data and (state_of(made) == before or _keeps_the_last(made, call.method, given, result)):
                     functions[call.method] = None
                 elif given and call.method not in functions:
                     fed = fed or ("" if inspect.iscoroutinefunction(getattr(made, call.method)) else call.method)
@@ -228,13 +229,14 @@ def state_of(made: Any) -> str:
     return repr(encoded(dict(getattr(made, "__dict__", {}))))
 
 
-def _is_value(result: Any) -> bool:
-    """Return whether a result has numbers."""
-    if isinstance(result, dict):
-        return any(map(_is_value, result.values()))
-    if isinstance(result, (list, tuple)):
-        return any(map(_is_value, result))
-    return isinstance(result, (int, float)) or (hasattr(result, "dtype") and hasattr(result, "shape"))
+def _keeps_the_last(made: Any, method: str, given: dict[str, Any], result: Any) -> bool:
+    """Return whether a second call with the same data changes nothing, as where a metric has its last score."""
+    try:
+        twin = copy.deepcopy(made)
+        again = _repeated(twin, method, given)
+    except Exception:  # what cannot be copied, or refuses
+        return False
+    return state_of(twin) == state_of(made) and difference(again, result, Tolerance()) is None
 
 
 def _is_measure(value: Any) -> bool:

@@ -243,10 +243,12 @@ def _is_scorer(make: Callable[[], Any], inputs: Any) -> bool:
     scored = []
     for _ in range(2):
         record, made = make()
-        before = state_of(made)
         scored.append([*record.score(*inputs.collate(rows))])
-        if state_of(made) != before:
-            return False  # a filter, or a series
+        before = state_of(made)
+        again = [*record.score(*inputs.collate(rows))]
+        # It may keep the last score. A filter and a series keep more.
+        if state_of(made) != before or difference(scored[-1], again, Tolerance()) is not None:
+            return False
     first, second = scored
     for leaves in ([*_leaves(each)] for each in first):
         # A response alone is measured by numbers, and changed by anything else; a case has its response in a field.

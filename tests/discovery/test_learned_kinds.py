@@ -78,6 +78,21 @@ SOURCE = """
             return {"name": "begins", "score": float(case.answer.startswith(self.prefix))}
 
 
+    class Measured:
+        def __init__(self, threshold=0.5):
+            self.threshold, self.score = threshold, None
+
+        def measure(self, case):
+            self.score = len({*case.question.split()} & {*case.answer.split()}) / len(case.answer.split())
+            return Result(self.score, self.score >= self.threshold)
+
+
+    @dataclass
+    class Result:
+        score: float
+        passed: bool
+
+
     def installed(steps, name=None):
         steps.append(name)
         return steps
@@ -311,6 +326,7 @@ def use(code: Any) -> None:
     asyncio.run(code.awaited_gap(torch.tensor([0.5, 1.0, 3.0, 0.25]), torch.tensor([1.0, 1.5, 2.0, 4.0])))
     for answer in ("a", "a b", "c", "b c"):
         asyncio.run(code.Contains(["a", "b"]).evaluate(code.Case("q", answer)))
+        code.Measured(0.5).measure(code.Case("a b", answer))
         code.installed([code.rate] if "a" in answer else [])
         code.named_only(said=answer[:1], expected=answer)
     code.named_gap(torch.tensor([0.5, 1.0, 3.0]), targ=torch.tensor([1.0, 1.5, 2.0]))
@@ -378,6 +394,7 @@ def _proposed(code: Any, name: str) -> Proposed:
             "scorer",
             "ec.Scorer.of(lambda responses, document: asyncio.run(made.evaluate(responses[0], **document)))",
         ),
+        ("Measured", "scorer", "ec.Scorer.of(lambda responses, document: made.measure(responses[0], **document))"),
         ("named_only", "scorer", "ec.Scorer.of(lambda responses, document: made(said=responses[0], **document))"),
         ("Begins", "scorer", "ec.Scorer.of(lambda responses, document: made.evaluate(responses[0], **document))"),
         ("overlap", "scorer", "ec.Scorer.of(lambda responses, document: made(responses[0], **document))"),

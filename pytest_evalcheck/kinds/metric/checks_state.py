@@ -148,13 +148,19 @@ _ROWS = 32
 def update_does_not_change_its_inputs(metric: MetricSubject, case: Stream) -> None:
     """`update` does not change its inputs, and neither does a function that is called with all samples.
 
+    An object that all batches share, such as a client, is none.
+
     Why: the next metric, the loss and the log use the same tensors.
     Usual cause: an in-place clamp_, a masked fill, or a conversion that writes into a view.
     Fix: work on what the operation returns: `preds = preds.clamp(0, 1)` for `preds.clamp_(0, 1)`.
     """
     live = metric.fresh()
     for batch, arguments in [(rows, given) for rows in case.split for given in metric.plain_and_weighted(rows)]:
-        before = Snapshot({"args": arguments.args, "kwargs": dict(arguments.kwargs)}, "update")
+        again = metric.arguments(batch).kwargs
+        shared = {name for name, each in again.items() if hasattr(each, "__dict__") and not hasattr(each, "shape")}
+        shared = {name for name in shared if arguments.kwargs.get(name) is again[name]}
+        samples = {name: each for name, each in arguments.kwargs.items() if name not in shared}
+        before = Snapshot({"args": arguments.args, "kwargs": samples}, "update")
         # The record of a function gives it copies, and a caller the batch itself.
         function = live.record.function
         if function is None:

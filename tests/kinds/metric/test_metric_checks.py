@@ -344,3 +344,32 @@ def test_a_collection_that_makes_its_own_members(made: type[Errors], outcome: st
 
     (cell,) = ec.run(collection, select="EC214", effort="quick").cells
     assert cell.outcome == outcome, cell
+
+
+class Client:
+    """It counts its calls."""
+
+    calls = 0
+
+    def gap(self, preds: Any, target: Any) -> Any:
+        self.calls += 1
+        return (preds - target).abs().mean()
+
+
+@pytest.mark.parametrize(("shared", "outcome"), [(True, "passed"), (False, "failed")])
+def test_an_object_that_all_batches_share_is_no_input(shared: bool, outcome: str) -> None:
+    def gap(preds: Any, target: Any, client: Client) -> Any:
+        return client.gap(preds, target)
+
+    client, pairs = Client(), es.regression()
+
+    def collated(rows: Any) -> Any:
+        preds, target = pairs.collate(rows)
+        return {"preds": preds, "target": target, "client": client if shared else Client()}
+
+    @ec.metric(inputs=pairs.replace(collate=collated))
+    def with_a_client() -> Any:
+        return gap
+
+    (cell,) = ec.run(with_a_client, select="EC206").cells
+    assert cell.outcome == outcome, cell

@@ -40,6 +40,8 @@ def _import_what_stays() -> None:
         importlib.import_module(name)
     with contextlib.suppress(ImportError):
         import yaml  # noqa: F401 - its compiled part keeps the classes of the first import
+    with contextlib.suppress(ImportError):
+        import importlib_metadata  # noqa: F401 - it replaces the finder of distributions, also where xarray imports it
 
 
 pytest_plugins = ["pytester", "pytest_evalcheck.testing"]

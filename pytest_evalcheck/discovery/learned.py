@@ -366,6 +366,8 @@ def source_of(value: Any, package: str, imports: dict[str, None]) -> str:
         home = type(plain).__module__.partition(".")[0]
         imports[f"import {home}"] = None
         return f"{home}.{value['of']}({value['time']!r})" if home == "pandas" else repr(plain)
+    if hasattr(plain, "dims"):
+        raise UsageError("an array of xarray is no literal")
     if hasattr(plain, "dtype"):
         home = "torch" if type(plain).__module__.startswith("torch") else "numpy"
         imports[f"import {home}"] = None

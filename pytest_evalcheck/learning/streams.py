@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from hypothesis import strategies as st
@@ -47,7 +47,7 @@ class Column:
 
     path: Path
     container: str
-    """"torch", "numpy", "list" or "tuple"."""
+    """"torch", "numpy", "xarray" with the names of dimensions, "list" or "tuple"."""
     dtype: str = ""
     entries: tuple[Any, ...] = ()
     """The observed entries, in order: of an array the rows as lists, of a list its items as JSON."""
@@ -58,8 +58,8 @@ class Column:
 
     @property
     def is_array(self) -> bool:
-        """Return whether it is an array of torch or NumPy."""
-        return self.container in ("torch", "numpy")
+        """Return whether it is an array of torch, NumPy or xarray."""
+        return self.container.partition(":")[0] in ("torch", "numpy", "xarray")
 
     @property
     def is_index(self) -> bool:
@@ -152,6 +152,7 @@ class Stream:
         )
         contrast = self._contrast(rows) if alike else ()
         alike = bool(contrast)  # where all targets are equal, no prediction is wrong
+        fractions = [index for index, each in enumerate(self.columns) if self._is_fractional(each)]
         return SampleStrategy(
             name=f"values of the types of {self.name}" if annotated else f"rows that tests give to {self.name}",
             sample=sample,
@@ -160,7 +161,7 @@ class Stream:
             wrong=self._wrong(rows) if alike else None,
             contrast=contrast,
             observed="the types of its parameters say" if annotated else "your tests use",
-            corrupted=_corrupted if changes and any(_is_fractional(each) for each in self.columns) else None,
+            corrupted=partial(_corrupted, fractions) if changes and fractions else None,
         )
 
     def batch(self, samples: Sequence[Any]) -> Any:
@@ -271,6 +272,11 @@ class Stream:
             return (next(different, row[0]), *row[1:])
 
         return wrong
+
+    def _is_fractional(self, column: Column) -> bool:
+        """Return whether a column has fractions of which one may be no number: in a table NaN is a missing value."""
+        of_table = column.container.startswith("xarray") or self.forms.get(column.path[:-1]) in TABLES
+        return column.is_array and "float" in column.dtype and bool(column.entries and column.numbers) and not of_table
 
     def _contrast(self, rows: Sequence[Any]) -> tuple[Any, ...]:
         found = {repr(row[1]): row for row in rows}
@@ -699,16 +705,11 @@ def _are_alike(first: Column, second: Column) -> bool:
     return all(isinstance(each, str) for each in (*first.entries, *second.entries))
 
 
-def _is_fractional(column: Column) -> bool:
-    return column.is_array and "float" in column.dtype and not column.is_seeded and bool(column.numbers)
-
-
-def _corrupted(row: Any, number: float) -> Any:
-    """Return the row with the first fraction of it replaced."""
-    for index, entry in enumerate(row):
-        first = next(_numbers_of(entry), None)
-        if isinstance(first, float):
-            return (*row[:index], _replaced(entry, number, 0), *row[index + 1 :])
+def _corrupted(places: Sequence[int], row: Any, number: float) -> Any:
+    """Return the row with the first fraction of it replaced, in one of these columns."""
+    for index in places:
+        if isinstance(next(_numbers_of(row[index]), None), float):
+            return (*row[:index], _replaced(row[index], number, 0), *row[index + 1 :])
     return row
 
 

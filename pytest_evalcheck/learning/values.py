@@ -317,16 +317,24 @@ def is_array(value: Any) -> bool:
 
 
 def _is_array(value: Any) -> bool:
-    home = type(value).__module__.partition(".")[0]
-    of_arrays = home in ("torch", "numpy") and not isinstance(value, type)
-    return of_arrays and hasattr(value, "shape") and hasattr(value, "dtype")
+    return bool(_home(value)) and hasattr(value, "shape") and hasattr(value, "dtype")
+
+
+def _home(value: Any) -> str:
+    """Return the library of an array, that of xarray with the names of its dimensions; empty for anything else."""
+    kind = type(value)
+    home = kind.__module__.partition(".")[0]
+    if home == "xarray" and kind.__name__ == "DataArray" and not value.coords:  # others are joined by coordinates
+        dims = [str(each) for each in value.dims]
+        return ":".join((home, *dims)) if all(each.isidentifier() for each in dims) else ""
+    return home if home in ("torch", "numpy") and not isinstance(value, type) else ""
 
 
 def _array(value: Any, name: str) -> Any:
     """Return an array with its first rows; one without data, such as on the meta device, has its shape alone."""
     import numpy
 
-    home = type(value).__module__.partition(".")[0]
+    home = _home(value)
     written: dict[str, Any] = {"array": home, "dtype": str(value.dtype), "shape": list(value.shape)}
     try:
         if home == "torch":
@@ -373,13 +381,16 @@ def _restored(value: Mapping[str, Any]) -> Any:
 
 
 def made_array(home: str, dtype: str, rows: Any, shape: tuple[int, ...]) -> Any:
-    """Return an array of NumPy or torch of some rows as nested lists, each of the shape ``shape[1:]``."""
+    """Return an array of NumPy, torch or xarray of some rows as nested lists, each of the shape ``shape[1:]``."""
     import numpy
 
+    library, *dims = home.split(":")
     made = numpy.array(_numbers(rows))
     made = made.reshape((len(made), *(made.shape[1:] if made.size else shape[1:]))) if shape else made.reshape(())
-    if home == "numpy":
+    if library == "numpy":
         return made.astype(dtype)[()]  # of no dimension it was a number
+    if library == "xarray":
+        return importlib.import_module(library).DataArray(made.astype(dtype), dims=dims)
     import torch
 
     return torch.as_tensor(made).to(_dtype(dtype))

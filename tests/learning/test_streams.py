@@ -14,6 +14,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pytest_evalcheck.adapters.protocols.collecting import Collected
 from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.learning import corpus
 from pytest_evalcheck.learning.streams import Stream, batches_of, learned, streams_of
@@ -104,6 +105,19 @@ def test_rows_that_were_too_large_are_drawn_by_a_seed() -> None:
     assert strategy.wrong is not None
     assert all(row[0] == row[1] != strategy.wrong(row)[0] for row in strategy.contrast)
     assert len(strategy.contrast) == 4
+
+
+def test_rows_of_arrays_of_xarray_are_samples_and_are_joined() -> None:
+    xarray = pytest.importorskip("xarray")
+    obs = xarray.DataArray([[0.5, 1.5], [2.0, 0.25], [1.0, 3.0]], dims=("t", "lat"))
+    [stream] = _streams({"obs": obs, "model": obs + 1})
+    batch = stream.batch([((0.5, 1.5), (2.0, 0.25))])
+    assert [each.dims for each in batch] == [("t", "lat")] * 2
+    assert stream.strategy(changes=True).corrupted is None  # there NaN is a missing value
+    collected = Collected(lambda obs, model: float(abs(obs - model).mean(dim="t").sum()))
+    for rows in ([((0.5, 1.5), (2.0, 0.25))], [((1.0, 3.0), (1.0, 2.0)), ((0.0, 0.0), (0.5, 0.0))]):
+        collected.update(*stream.batch(rows))
+    assert collected.compute() == pytest.approx((1.5 + 0 + 0.5 + 1.25 + 1.0 + 0) / 3)
 
 
 def test_rows_of_tables_are_samples() -> None:

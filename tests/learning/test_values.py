@@ -109,6 +109,16 @@ def test_tables_and_times_come_back() -> None:
             decoded({"time": text, "of": name})
 
 
+def test_arrays_of_xarray_come_back_unless_they_have_coordinates() -> None:
+    xarray = pytest.importorskip("xarray")
+    for value in (xarray.DataArray([[0.5, 1.5]], dims=("t", "lat")), xarray.DataArray([1, 2]), xarray.DataArray(0.5)):
+        xarray.testing.assert_identical(_round(value), value)
+    for other in (xarray.DataArray([1.0], dims="t", coords={"t": [7]}), xarray.DataArray([1.0], dims=("a:b",))):
+        assert "opaque" in encoded(other)
+    with pytest.raises(UsageError, match=r"the numbers of an array of shape \[2\] cannot be read"):
+        decoded(encoded(xarray.DataArray([1, 2])) | {"array": "xarray:a:b"})
+
+
 def test_what_is_large_is_cut_and_says_so() -> None:
     rows = encoded(torch.zeros(10_000, 7))
     assert (rows["shape"], len(rows["rows"])) == ([10_000, 7], MOST_NUMBERS // 7)

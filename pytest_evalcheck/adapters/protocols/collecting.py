@@ -111,7 +111,10 @@ def _joined(name: str, pieces: Sequence[Any]) -> Any:
         import torch
 
         return torch.cat(filled)
-    if type(first).__module__.partition(".")[0] == "pandas":
+    home = type(first).__module__.partition(".")[0]
+    if home == "xarray":
+        return importlib.import_module(home).concat(filled, dim=first.dims[0])
+    if home == "pandas":
         # Else its rows have names.
         places = all((getattr(each.index, "start", 1), getattr(each.index, "step", 0)) == (0, 1) for each in filled)
         return importlib.import_module("pandas").concat(filled, ignore_index=places)

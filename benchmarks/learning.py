@@ -7,7 +7,8 @@ as `firstsight` installs, with its extras and dependency groups for tests. Its t
 ``--evalcheck-learn``, and its public evaluation code is tried by words alone, with the examples of docstrings, and with
 what was learned. Then the checks run on what was learned, at quick effort. ``learned/outcomes.tsv`` has a row for each
 project and commit, the first outcome, and ``learned/red.tsv`` a row for each failed check, with a verdict by hand as in
-`firstsight`; ``--work`` keeps the reasons. ``--table`` prints the figures. ``--cost`` runs the tests with and without
+`firstsight`; ``--work`` keeps the reasons, and ``learned/missed.tsv`` says of a sample of what tests call and is not
+tried whether it evaluates at all. ``--table`` prints the figures. ``--cost`` runs the tests with and without
 the watch and prints the CPU ratio. ``--smoke`` takes a project of two functions.
 
 Evaluation code is what is public in the package, no exception, record or abstract class, with a word of evaluation or
@@ -51,6 +52,7 @@ FOLDER = Path(__file__).parent / "learned"
 DRAWN = FOLDER / "drawn.tsv"
 OUTCOMES = FOLDER / "outcomes.tsv"
 RED = FOLDER / "red.tsv"
+MISSED = FOLDER / "missed.tsv"
 REACH = ("code", "called", "words", "docstrings", "learned", "decided")
 CALLED = ("words of called", "docstrings of called", "learned of called")
 CHECKS = ("targets", *NUMBERS)
@@ -141,6 +143,10 @@ def table() -> Iterator[str]:
             share, of_called = total(mode) / max(1, total("code")), total(f"{mode} of called") / max(1, total("called"))
             yield f"  {mode}: {total(mode)} of {total('code')} names tried ({share:.0%})"
             yield f"    of those that tests call: {total(f'{mode} of called')} of {total('called')} ({of_called:.0%})"
+        if missed := [row for row in read(MISSED) if row["run"] == run]:
+            evaluate = [row for row in missed if row["evaluates"] == "yes"]
+            fake = sum("fake judge" in row["reason"] for row in evaluate)
+            yield f"    of {len(missed)} missed ones, drawn by a seed: {len(evaluate)} evaluate, {fake} with a fake judge"
         yield f"  {total('decided')} names declared no function of a set of samples"
         yield f"  {total('targets')} targets: {', '.join(f'{total(name)} {name}' for name in NUMBERS)}"
         failed = [each for each in red if each["run"] == run]

@@ -146,7 +146,8 @@ def table() -> Iterator[str]:
         if missed := [row for row in read(MISSED) if row["run"] == run]:
             evaluate = [row for row in missed if row["evaluates"] == "yes"]
             fake = sum("fake judge" in row["reason"] for row in evaluate)
-            yield f"    of {len(missed)} missed ones, drawn by a seed: {len(evaluate)} evaluate, {fake} with a fake judge"
+            shown = f"{len(evaluate)} evaluate, {fake} with a fake judge"
+            yield f"    of {len(missed)} missed ones, drawn by a seed: {shown}"
         yield f"  {total('decided')} names declared no function of a set of samples"
         yield f"  {total('targets')} targets: {', '.join(f'{total(name)} {name}' for name in NUMBERS)}"
         failed = [each for each in red if each["run"] == run]

@@ -15,6 +15,7 @@ from pytest_evalcheck.discovery.schemas import Schema
 from pytest_evalcheck.engine.preflight import no_value
 from pytest_evalcheck.expectations.comparison import Raised, Tolerance, difference
 from pytest_evalcheck.expectations.failures import CheckFailure
+from pytest_evalcheck.guard.mutation_guard import Snapshot
 from pytest_evalcheck.kinds.common.call_facts import describe_value
 from pytest_evalcheck.kinds.common.process_state import isolated_process
 from pytest_evalcheck.kinds.metric.samplewise import entries_per_sample, unordered
@@ -29,6 +30,7 @@ _REMEMBERS = "a call changes what the next one gives"
 _CONSTANT = "right and wrong predictions have the same value"
 _ONLY_MASKS = "any number but 0 is the same to it"
 SELECTS_ROWS = "it returns rows of its arguments"
+WRITES = "it writes into objects of its arguments"
 _LEAST = (1, 2, 3, 4, 6, 8, 24)
 """Minimum sample counts to try, where one sample alone has no value."""
 _PREFLIGHT = 4
@@ -67,7 +69,7 @@ def decision(refusal: str, *, observed: bool) -> str:
     Inputs that were guessed show only that its value depends on order, is random or has a state: a constant may be
     theirs.
     """
-    decided = (*BY_ORDER, _RANDOM, _REMEMBERS) + ((_CONSTANT, _ONLY_MASKS, SELECTS_ROWS) if observed else ())
+    decided = (*BY_ORDER, _RANDOM, _REMEMBERS) + ((_CONSTANT, _ONLY_MASKS, SELECTS_ROWS, WRITES) if observed else ())
     start = min((refusal.find(each) for each in decided if each in refusal), default=-1)
     return refusal[start:] if start >= 0 else ""
 
@@ -103,7 +105,7 @@ def _refusal(inputs: SampleStrategy, make: Callable[[], Any], by_trial: bool) ->
                 or _refuses_small_batches(subject, rows)
                 or _order_dependence(subject, inputs.fixed(max(_MANY, inputs.min_samples)), by_trial)
                 or _reads_only_nonzero(subject, rows, inputs.fixed(max(_MANY, inputs.min_samples)))
-                or _selects_rows(*_value_and_arguments(subject, rows))
+                or _operates(subject, rows)
             )
             return found, False
     except CheckFailure as failure:
@@ -277,16 +279,27 @@ def _refuses_small_batches(subject: MetricSubject, rows: Sequence[Any]) -> str:
     return ""
 
 
-def _value_and_arguments(subject: MetricSubject, rows: Sequence[Any]) -> tuple[Any, Arguments]:
-    """Return the value and the arguments after the call: a function may change what it returns."""
+def _operates(subject: MetricSubject, rows: Sequence[Any]) -> str:
+    """Return a reason if it returns rows of its arguments, or sets attributes of objects in them, else ''.
+
+    A function that writes into an array, or a list, may be a metric with a fault.
+    """
     given, record = subject.arguments(rows), subject.build()
+    before = Snapshot([*given.args, *given.kwargs.values()])
     try:
         if record.function:
-            return record.function(*given.args, **given.kwargs), given
-        record.update(*given.args, **given.kwargs)
-        return record.compute(), given
+            value = record.function(*given.args, **given.kwargs)
+        else:
+            record.update(*given.args, **given.kwargs)
+            value = record.compute()
     except Exception:  # what it needs besides is known to the subject
-        return subject.value([rows]), given
+        value = subject.value([rows])
+    if found := _selects_rows(value, given):
+        return found
+    written = (
+        [line for line in before.changes() if re.match(r"[^:]*\.[a-z]\w*:", line)] if subject.inputs.observed else []
+    )
+    return f"{WRITES}, {written[0]}" if written else ""
 
 
 def _selects_rows(value: Any, arguments: Arguments) -> str:

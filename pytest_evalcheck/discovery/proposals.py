@@ -23,6 +23,7 @@ from pytest_evalcheck.discovery.control import (
     BY_ORDER,
     DEPENDS_ON_ORDER,
     SELECTS_ROWS,
+    WRITES,
     decision,
     first_line,
     gives_numbers,
@@ -164,7 +165,7 @@ def propose(candidate: Candidate, most: int = MOST_TARGETS) -> Proposed:
     entry = learned.entry_of(code.thing)
     known = bool(entry or candidate.call or adapters.recognised("metric", code.thing))
     for by_types in (False, True) if known else (True, False):  # words say more of types that they know
-        if proposed.targets or _selects(refused):
+        if proposed.targets or _operates(refused):
             break
         with nullcontext() if known else nothing_written(str(code.thing.__module__).partition(".")[0]):
             if not by_types:
@@ -188,7 +189,7 @@ def propose(candidate: Candidate, most: int = MOST_TARGETS) -> Proposed:
 def _try_types(code: _Code, proposed: Proposed) -> list[str]:
     refused: list[str] = []
     for guess in range(len(GUESSES)):
-        settled = proposed.targets or _selects(refused)
+        settled = proposed.targets or _operates(refused)
         entry = None if settled else seen_in_annotations(code.thing, guess)
         if entry is not None:
             refused += _try_ways(code, entry, [*_ways_of_runs(code, entry)], (), proposed)
@@ -208,7 +209,7 @@ def _try_ways(
     refused: list[str] = []
     in_order: set[str] = set()
     for rank in _RANKS:
-        settled = _selects(refused) or (rank == _RANKS[-1] and decision(proposed.decided, observed=False))
+        settled = _operates(refused) or (rank == _RANKS[-1] and decision(proposed.decided, observed=False))
         for way in ways if not (rank and (proposed.targets or settled)) else ():
             if way.rank != rank:
                 continue
@@ -227,14 +228,14 @@ def _try_ways(
                 proposed.targets.append(_proposal(code, way, *inputs))
         if rank == 0 and in_order:  # what ranks rows does so with other options, too, where few samples do not show it
             proposed.targets = [each for each in proposed.targets if each.construction not in in_order]
-        if rank == 0 and not (proposed.targets or _selects(refused)):
+        if rank == 0 and not (proposed.targets or _operates(refused)):
             proposed.targets += [_proposal_of_kind(code, each) for each in other_kinds.found(code.thing, entry)]
     return refused
 
 
-def _selects(refused: Sequence[str]) -> bool:
-    """Return whether something selects rows of its arguments: it does, however it is fed."""
-    return any(SELECTS_ROWS in why for why in refused)
+def _operates(refused: Sequence[str]) -> bool:
+    """Return whether something selects rows of its arguments, or writes into them: it does, however it is fed."""
+    return any(SELECTS_ROWS in why or WRITES in why for why in refused)
 
 
 def _proposal(code: _Code, way: Observed, inputs: Inputs, origin: str) -> Proposal:

@@ -93,6 +93,24 @@ SOURCE = """
         passed: bool
 
 
+    @dataclass
+    class Box:
+        size: float
+        score: float = 0.0
+
+
+    def attached(boxes, scores):
+        for box, score in zip(boxes, scores, strict=True):
+            box.score = score * box.size
+        return sum(box.score for box in boxes) / len(boxes)
+
+
+    def clipped(boxes, scores):
+        # The bug: it writes into the list of its caller.
+        scores[:] = [min(score, 0.75) for score in scores]
+        return sum(score * box.size for box, score in zip(boxes, scores, strict=True)) / len(boxes)
+
+
     def installed(steps, name=None):
         steps.append(name)
         return steps
@@ -329,6 +347,9 @@ def use(code: Any) -> None:
         code.Measured(0.5).measure(code.Case("a b", answer))
         code.installed([code.rate] if "a" in answer else [])
         code.named_only(said=answer[:1], expected=answer)
+    for function in (code.attached, code.clipped):
+        function([code.Box(1.0), code.Box(2.0), code.Box(0.5)], [0.5, 0.25, 1.0])
+        function([code.Box(3.0), code.Box(4.0)], [0.75, 0.1])
     code.named_gap(torch.tensor([0.5, 1.0, 3.0]), targ=torch.tensor([1.0, 1.5, 2.0]))
     code.named_gap(torch.tensor([0.5, 2.0]), object(), targ=torch.tensor([1.0, 1.5]))
     for prefix, answer in (("a", "a b"), ("c", "d"), ("", "x")):  # one call for each way to make it
@@ -414,6 +435,7 @@ def test_a_kind_is_found_by_trial(code: Any, name: str, kind: str, described: st
         ("Tally", "metric", "lambda *args, **kwargs: Tally(*args, **kwargs).share()"),
         ("awaited_gap", "metric", "lambda *args, **kwargs: asyncio.run(awaited_gap(*args, **kwargs))"),
         ("named_gap", "metric", "named_gap"),
+        ("clipped", "metric", "clipped"),
         ("rate", "scorer", "rate"),
         (
             "Fit",
@@ -508,6 +530,7 @@ def test_what_is_written_runs(code: Any, pytester: pytest.Pytester) -> None:
         ("coin", "it is random"),
         ("checked", "it returns rows of its arguments"),
         ("installed", "it returns rows of its arguments"),
+        ("attached", "it writes into objects of its arguments, batch[0][0].score: 0.0 became "),
         ("Plan", "it returns rows of its arguments, as a record of them"),
         ("one", "right and wrong predictions have the same value, 1.0"),
     ],

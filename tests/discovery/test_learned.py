@@ -364,6 +364,13 @@ def test_a_process_that_a_test_has_forked_writes_no_corpus(pytester: pytest.Pyte
 
 
 UNDECLARED = """
+    import time
+
+
+    def stamped(inp, targ):
+        return {"gap": float(abs(inp - targ).mean()), "at": time.time()}
+
+
     def pace(inp, targ):
         first = inp[0] if len(inp) == 5 else 0
         return float(abs(inp - targ).mean() + first)
@@ -384,13 +391,13 @@ UNDECLARED = """
 CALLS = """
     import numpy as np
     import pytest
-    from learned_project.metrics import declared_pace, emptied, narrow, pace
+    from learned_project.metrics import declared_pace, emptied, narrow, pace, stamped
 
 
-    @pytest.mark.parametrize("of", [declared_pace, emptied, narrow, pace])
+    @pytest.mark.parametrize("of", [declared_pace, emptied, narrow, pace, stamped])
     def test_numbers(of):
-        assert of(np.array([0.1, 0.9, 0.3, 0.2]), np.array([0.3, 0.8, 0.2, 0.7])) > 0
-        assert of(np.array([0.6, 0.4, 0.5]), np.array([0.5, 0.1, 0.6])) > 0
+        assert of(np.array([0.1, 0.9, 0.3, 0.2]), np.array([0.3, 0.8, 0.2, 0.7]))
+        assert of(np.array([0.6, 0.4, 0.5]), np.array([0.5, 0.1, 0.6]))
 """
 
 
@@ -415,17 +422,22 @@ def test_what_nobody_declared_a_metric_is_no_failure_where_its_order_counts_or_i
 ) -> None:
     (project / "learned_project" / "metrics.py").write_text(textwrap.dedent(UNDECLARED))
     (project / "tests" / "test_metrics.py").write_text(textwrap.dedent(CALLS))
-    _learn(pytester).assert_outcomes(passed=4)
-    options = ("--evalcheck", "--evalcheck-select=EC206,EC208,EC222", "-rA")
+    _learn(pytester).assert_outcomes(passed=5)
+    options = ("--evalcheck", "--evalcheck-select=EC206,EC208,EC222,EC240", "-rA")
     ran = pytester.runpytest_subprocess(*options)
     order = "order_does_not_change_the_value"
     found = {f"declared_pace::{order}", "emptied::update_does_not_change_its_inputs"}
     assert _failed(ran) == found
-    title = "Declared not a function of a set of samples: 1 check"
+    title = "Declared not a function of a set of samples: 2 checks"
     ran.stdout.fnmatch_lines([title, "*another order*(EC208)", "*pace*", "*write its target*"])
     ran.stdout.fnmatch_lines(["*it refuses rows that nobody said it takes*narrow*"])
 
     written = "from pytest_evalcheck.__main__ import main; main(['write', '--from-corpus', '-o', 'evalcheck_made.py'])"
     assert pytester.runpython_c(written).ret == 0
     refuses = "narrow::ordinary_data_is_scored_or_clearly_refused"
-    assert _failed(pytester.runpytest_subprocess(*options, "evalcheck_made.py")) == {f"pace::{order}", refuses, *found}
+    assert _failed(pytester.runpytest_subprocess(*options, "evalcheck_made.py")) == {
+        f"pace::{order}",
+        "stamped::the_same_stream_twice_gives_the_same_bits",
+        refuses,
+        *found,
+    }

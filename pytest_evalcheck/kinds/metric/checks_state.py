@@ -108,7 +108,7 @@ def compute_is_idempotent(metric: MetricSubject, case: Stream) -> None:
     )
 
 
-@check("EC240", conditions=("several batches",), examples=12, after=("EC204", "EC205"))
+@check("EC240", conditions=("several batches",), examples=12, after=("EC204", "EC205"), decides=True)
 def the_same_stream_twice_gives_the_same_bits(metric: MetricSubject, case: Repeated) -> None:
     """The same stream twice in one process gives the same bits: with a new metric, after a reset, and asked again.
 

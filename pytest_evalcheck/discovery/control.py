@@ -7,6 +7,7 @@ import math
 import random
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from pytest_evalcheck import adapters
@@ -76,8 +77,13 @@ def decision(refusal: str, *, observed: bool) -> str:
 
 def is_flat(inputs: Inputs) -> bool:
     """Return whether the rows of a strategy are single numbers, such as a prediction and a target."""
-    rows = inputs.strategy.fixed(1)
-    return all(isinstance(part, (int, float)) for row in rows for part in (row if isinstance(row, tuple) else (row,)))
+    return all(isinstance(part, (int, float)) for part in parts_of_a_row(inputs))
+
+
+def parts_of_a_row(inputs: Inputs) -> tuple[Any, ...]:
+    """Return the parts of the first row of a strategy, such as a prediction and a target."""
+    (row,) = inputs.strategy.fixed(1)
+    return row if isinstance(row, tuple) else (row,)
 
 
 def _refusal(inputs: SampleStrategy, make: Callable[[], Any], by_trial: bool) -> tuple[str, bool]:
@@ -105,7 +111,7 @@ def _refusal(inputs: SampleStrategy, make: Callable[[], Any], by_trial: bool) ->
                 or _refuses_small_batches(subject, rows)
                 or _order_dependence(subject, inputs.fixed(max(_MANY, inputs.min_samples)), by_trial)
                 or _reads_only_nonzero(subject, rows, inputs.fixed(max(_MANY, inputs.min_samples)))
-                or _operates(subject, rows)
+                or _operates(subject, rows, values[0])
             )
             return found, False
     except CheckFailure as failure:
@@ -279,27 +285,24 @@ def _refuses_small_batches(subject: MetricSubject, rows: Sequence[Any]) -> str:
     return ""
 
 
-def _operates(subject: MetricSubject, rows: Sequence[Any]) -> str:
+def _operates(subject: MetricSubject, rows: Sequence[Any], value: Any) -> str:
     """Return a reason if it returns rows of its arguments, or sets attributes of objects in them, else ''.
 
-    A function that writes into an array, or a list, may be a metric with a fault.
+    A function that writes into an array, or a list, may be a metric with a fault. The value of these rows is known; it
+    is computed again, since what a function returns may be what it has changed.
     """
     given, record = subject.arguments(rows), subject.build()
-    before = Snapshot([*given.args, *given.kwargs.values()])
-    try:
+    before = Snapshot([*given.args, *given.kwargs.values()]) if subject.inputs.observed else None
+    with suppress(Exception):  # what it needs besides is known to the subject
         if record.function:
             value = record.function(*given.args, **given.kwargs)
         else:
             record.update(*given.args, **given.kwargs)
             value = record.compute()
-    except Exception:  # what it needs besides is known to the subject
-        value = subject.value([rows])
     if found := _selects_rows(value, given):
         return found
-    written = (
-        [line for line in before.changes() if re.match(r"[^:]*\.[a-z]\w*:", line)] if subject.inputs.observed else []
-    )
-    return f"{WRITES}, {written[0]}" if written else ""
+    written = (line for line in before.changes() if re.match(r"[^:]*\.[a-z]\w*:", line)) if before else iter(())
+    return f"{WRITES}, {line}" if (line := next(written, "")) else ""
 
 
 def _selects_rows(value: Any, arguments: Arguments) -> str:

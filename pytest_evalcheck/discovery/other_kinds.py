@@ -240,16 +240,13 @@ def _is_loop(make: Callable[[], Any], inputs: Any) -> bool:
 def _is_scorer(make: Callable[[], Any], inputs: Any) -> bool:
     """Return whether documents have scores or answers, the same twice, that are not all the same."""
     rows = inputs.fixed(_MANY)
-    scored = []
-    for _ in range(2):
-        record, made = make()
-        scored.append([*record.score(*inputs.collate(rows))])
-        before = state_of(made)
-        again = [*record.score(*inputs.collate(rows))]
-        # It may keep the last score. A filter and a series keep more.
-        if state_of(made) != before or difference(scored[-1], again, Tolerance()) is not None:
-            return False
-    first, second = scored
+    (record, made), (other, _) = make(), make()
+    first = [*record.score(*inputs.collate(rows))]
+    before = state_of(made)
+    again, second = ([*each.score(*inputs.collate(rows))] for each in (record, other))
+    # It may keep the last score. A filter and a series keep more.
+    if state_of(made) != before or difference(first, again, Tolerance()) is not None:
+        return False
     for leaves in ([*_leaves(each)] for each in first):
         # A response alone is measured by numbers, and changed by anything else; a case has its response in a field.
         of_case = isinstance(rows[0][0], dict) and len(rows[0][0].get("fields", ())) > 1

@@ -29,6 +29,7 @@ from pytest_evalcheck.discovery.control import (
     gives_numbers,
     is_flat,
     order_of_updates_counts,
+    parts_of_a_row,
     ranking_of_rows,
     try_strategy,
 )
@@ -391,10 +392,8 @@ def _inputs(
 
 def _may_be_one_text(code: _Code, inputs: Inputs) -> bool:
     """Return whether texts are data whose parameters have no plural: a text has a length and can be compared, too."""
-    names = [each.name for each in code.parameters if each.name in code.data]
-    plural = any(re.search(r"[^is]s$|^y_", name) for name in names)
-    parts = [part for row in inputs.strategy.fixed(1) for part in (row if isinstance(row, tuple) else (row,))]
-    return not plural and all(isinstance(part, str) for part in parts)
+    plural = any(re.search(r"[^is]s$|^y_", name) for name in code.data)
+    return not plural and all(isinstance(part, str) for part in parts_of_a_row(inputs))
 
 
 def _inputs_of_one_sample(code: _Code, way: Observed) -> tuple[Observed, tuple[Inputs, str] | None]:

@@ -354,9 +354,10 @@ def streams_seen(entry: Seen, name: str, made: int = 0, *, one_sample: bool = Fa
     for way in (made, None):
         calls = calls_of(entry, method, way)
         calls = loaded(calls, loader) if loader else calls
-        found = {each: streams_of(name, calls, one_sample=each) for each in (False, True)}
-        if any(found.values()):
-            return [replace(each, by_name=_by_name(entry, method)) for each in found[one_sample]]
+        found = streams_of(name, calls, one_sample=one_sample)
+        if found or streams_of(name, calls, one_sample=not one_sample):
+            by_name = _by_name(entry, method)
+            return [replace(each, by_name=by_name) for each in found]
     return []
 
 

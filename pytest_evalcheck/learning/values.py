@@ -71,7 +71,7 @@ def encoded(value: Any, depth: int = 0, name: str = "", made: Made = _no_making)
         name: the argument or the key that it has there: some names say that a text is a secret.
         made: gives of an object without a form the class and the arguments that have made it, where these were seen.
     """
-    kind, part = type(value), partial(encoded, depth=depth + 1, made=made)
+    kind = type(value)
     if value is None or kind in (bool, int):
         return value
     if kind is float:
@@ -82,6 +82,7 @@ def encoded(value: Any, depth: int = 0, name: str = "", made: Made = _no_making)
         return value if len(value) <= MOST_CHARACTERS else {"text": value[:MOST_CHARACTERS], "characters": len(value)}
     if depth > _DEPTH:
         return _opaque(value)
+    part = partial(encoded, depth=depth + 1, made=made)
     if kind in (list, tuple, set, frozenset):
         parts = [part(each, name=name) for each in list(value)[:MOST_ENTRIES]]
         if kind is list and len(value) <= MOST_ENTRIES:
@@ -97,7 +98,7 @@ def encoded(value: Any, depth: int = 0, name: str = "", made: Made = _no_making)
         return _table(value, depth)
     if isinstance(value, enum.Enum):
         return {"name": f"{kind.__module__}:{kind.__qualname__}.{value.name}"}
-    if kind.__module__.partition(".")[0] == _TIMES.get(kind.__name__, 0):
+    if kind.__module__.partition(".")[0] == _TIMES.get(kind.__name__):
         return {"time": value.isoformat(), "of": kind.__name__.replace("NaTType", "Timestamp")}
     if isinstance(value, (type, FunctionType, BuiltinFunctionType)):
         home = vars(sys.modules.get(str(value.__module__), sys))

@@ -117,7 +117,7 @@ def _joined(name: str, pieces: Sequence[Any]) -> Any:
     if home == "pandas":
         # Else its rows have names.
         places = all((getattr(each.index, "start", 1), getattr(each.index, "step", 0)) == (0, 1) for each in filled)
-        return importlib.import_module("pandas").concat(filled, ignore_index=places)
+        return importlib.import_module(home).concat(filled, ignore_index=places)
     import numpy
 
     return numpy.concatenate(filled)

@@ -156,10 +156,10 @@ def update_does_not_change_its_inputs(metric: MetricSubject, case: Stream) -> No
     """
     live = metric.fresh()
     for batch, arguments in [(rows, given) for rows in case.split for given in metric.plain_and_weighted(rows)]:
-        again = metric.arguments(batch).kwargs
-        shared = {name for name, each in again.items() if hasattr(each, "__dict__") and not hasattr(each, "shape")}
-        shared = {name for name in shared if arguments.kwargs.get(name) is again[name]}
-        samples = {name: each for name, each in arguments.kwargs.items() if name not in shared}
+        given = arguments.kwargs
+        objects = {name for name, each in given.items() if hasattr(each, "__dict__") and not hasattr(each, "shape")}
+        again = metric.arguments(batch).kwargs if objects else {}
+        samples = {name: each for name, each in given.items() if name not in objects or each is not again.get(name)}
         before = Snapshot({"args": arguments.args, "kwargs": samples}, "update")
         # The record of a function gives it copies, and a caller the batch itself.
         function = live.record.function

@@ -9,7 +9,6 @@ from dataclasses import is_dataclass
 from typing import Any
 
 from pytest_evalcheck.expectations.comparison import (
-    Raised,
     attributes,
     constant_numbers,
     numbers_of,
@@ -36,7 +35,7 @@ def unordered(value: Any, count: int) -> Any:
     (0.5, [1, 2, 3], {'id': [10, 20, 30]})
     """
     value = _opened(value)
-    columns = entries_per_sample(value, count)
+    columns = [*map(_listed, _columns(value, count))]
     rows = sorted(zip(*columns, strict=True), key=repr)
     replaced = iter([list(column) for column in zip(*rows, strict=True)] if rows else columns)
     return _rebuilt(value, count, replaced)
@@ -48,14 +47,14 @@ def entries_per_sample(value: Any, count: int) -> list[list[Any]]:
     >>> entries_per_sample((0.5, [3, 1, 2], {"id": [30, 10, 20]}), 3)
     [[3, 1, 2], [30, 10, 20]]
     """
-    return [_listed(column) for column in _columns(_opened(value), count)]
+    return [*map(_listed, _columns(_opened(value), count))]
 
 
 def _opened(value: Any, most: int = 4) -> Any:
     """Return a value whose records, also within tuples and mappings, are mappings of their fields or attributes."""
-    is_record = is_dataclass(value) and not isinstance(value, (type, Raised))
-    held = plain(value) if is_record else {} if hasattr(value, "shape") else attributes(value)
-    inside = value if isinstance(value, Mapping) else held
+    inside = plain(value) if is_dataclass(value) else value
+    if not isinstance(inside, Mapping):
+        inside = {} if hasattr(value, "shape") else attributes(value)
     if inside and most:
         return {name: _opened(each, most - 1) for name, each in inside.items()}
     return tuple(_opened(each, most) for each in value) if type(value) is tuple else value

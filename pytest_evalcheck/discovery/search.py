@@ -14,9 +14,12 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import TimeoutError as LimitPassed
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from functools import partial, partialmethod
+from importlib import import_module
+from multiprocessing.connection import Connection
+from types import ModuleType
 from typing import Any
 
 from pytest_evalcheck.adapters.lookup import registry_of
@@ -29,6 +32,8 @@ from pytest_evalcheck.discovery.target_source import write
 from pytest_evalcheck.discovery.tasks import find as find_tasks
 from pytest_evalcheck.discovery.tasks import propose as propose_task
 from pytest_evalcheck.errors import UsageError
+from pytest_evalcheck.fixes.scoring.dependencies import distributions
+from pytest_evalcheck.kinds.registry import shipped
 from pytest_evalcheck.reports.results import DECLARED, plural
 
 SECONDS_TO_IMPORT = 120.0
@@ -46,6 +51,8 @@ MANY = 20
 """Number of candidates above which the first targets are given before the others are looked at."""
 _SHOWN = 3
 """Number of functions to name that are not tried."""
+_SECONDS_BETWEEN = 0.03
+"""Time after which a process looks again for modules that it has imported."""
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
 
 
@@ -136,20 +143,33 @@ def discover(
 
 
 def discover_in_parts(
-    texts: Sequence[str], *, workers: int, progress: Callable[[str], object], learned_only: bool = False, few: bool
+    texts: Sequence[str],
+    *,
+    workers: int,
+    progress: Callable[[str], object],
+    learned_only: bool = False,
+    few: bool,
+    importing: bool = False,
 ) -> Iterator[Discovery]:
     """Look through modules as `discover` does; yield what is found twice where there are more than `MANY` candidates.
 
     The first time it has the targets of the first candidate that has some, so that they can run while the processes
     go on; what is yielded is one object. A caller that needs no more closes the iterator, which ends the processes.
+    With ``importing`` this process imports the modules meanwhile, each after another process has imported it to its
+    end: an import may hang, or end its process.
     """
     discovery = Discovery(requests=[Request.parse(text) for text in texts])
     discovery.notes = learned.notes({request.module.partition(".")[0] for request in discovery.requests})
     with ExitStack() as stack:
-        pools = [stack.enter_context(_process())]
+        imported, names = multiprocessing.get_context("spawn").Pipe(duplex=False)
+        pools = [stack.enter_context(_process(names if importing else None))]
         candidates: list[Candidate] = []
         for request in discovery.requests:
-            found = _found(pools[0], request, find_tasks if registry_of(request.module) else find)
+            look = find_tasks if registry_of(request.module) else find
+            task = pools[0].schedule(look, args=(request,), timeout=SECONDS_TO_IMPORT)
+            if importing:
+                _import_meanwhile(task, imported)
+            found = _found(task, request)
             known = {each.identity for each in candidates}
             new = [each for each in found.candidates if each.identity not in known]
             seen = {name.replace(":", ".") for name in learned.names_in(request.module)} if learned_only else set()
@@ -177,6 +197,8 @@ def discover_in_parts(
                 pool.schedule(_look_of(each, few), args=(each,), timeout=SECONDS_PER_CANDIDATE)
                 for each, pool in zip(some, itertools.cycle(pools), strict=False)
             ]
+            if importing:
+                _import_quietly(*(request.module for request in discovery.requests))
             for candidate, task in zip(some, tasks, strict=True):
                 proposed = _proposed(task)
                 discovery.proposals += proposed.targets
@@ -229,11 +251,11 @@ def blank_target(text: str) -> str:
 
 
 @contextmanager
-def _process() -> Iterator[Any]:
+def _process(names: Connection | None = None) -> Iterator[Any]:
     from pebble import ProcessPool
 
-    context = multiprocessing.get_context("spawn")
-    with ProcessPool(max_workers=1, context=context, initializer=_prepare, initargs=(list(sys.path),)) as pool:
+    context, given = multiprocessing.get_context("spawn"), (list(sys.path), names)
+    with ProcessPool(max_workers=1, context=context, initializer=_prepare, initargs=given) as pool:
         try:
             yield pool
         except BaseException:  # what is still to do is not waited for
@@ -241,8 +263,44 @@ def _process() -> Iterator[Any]:
             raise
 
 
-def _found(pool: Any, request: Request, look: Callable[[Request], Found]) -> Found:
-    task = pool.schedule(look, args=(request,), timeout=SECONDS_TO_IMPORT)
+def _import_meanwhile(task: Any, imported: Connection) -> None:
+    """Import what another process has imported, until its task has ended; before that what each check needs."""
+    _import_quietly("torch")
+    shipped()
+    distributions()
+    while not task.done():
+        if imported.poll(_SECONDS_BETWEEN):
+            _import_quietly(imported.recv())
+
+
+def _import_quietly(*names: str) -> None:
+    """Import modules; an error is told where the targets are collected, which import them again."""
+    sink = io.StringIO()
+    with warnings.catch_warnings(), redirect_stdout(sink), redirect_stderr(sink):
+        warnings.simplefilter("ignore")
+        for name in names:
+            with suppress(Exception):
+                import_module(name)
+
+
+def _tell_imports(names: Connection) -> None:
+    """Send the name of each module whose import has ended, and that of its packages, once."""
+    told: set[str] = set()
+    while True:
+        for name in [each for each in [*sys.modules] if each not in told]:
+            if all(map(_is_imported, itertools.accumulate(name.split("."), "{}.{}".format))):
+                told.add(name)
+                names.send(name)
+        time.sleep(_SECONDS_BETWEEN)
+
+
+def _is_imported(name: str) -> bool:
+    module = sys.modules.get(name)
+    spec = vars(module).get("__spec__") if isinstance(module, ModuleType) else None
+    return spec is not None and not getattr(spec, "_initializing", False)
+
+
+def _found(task: Any, request: Request) -> Found:
     try:
         found: Found = task.result()
     except UsageError:
@@ -291,15 +349,13 @@ def _nothing(discovery: Discovery) -> str:
 def _version(module: str) -> str:
     from importlib import metadata
 
-    from pytest_evalcheck.fixes.scoring.dependencies import distributions
-
     top = module.partition(".")[0]
     return (
         ", ".join(f"{name} {metadata.version(name)}" for name in sorted(set(distributions().get(top, ())))[:1]) or top
     )
 
 
-def _prepare(path: list[str]) -> None:
+def _prepare(path: list[str], names: Connection | None) -> None:
     """Make a process ready for code that nobody knows: no output, no network, no warnings, the caller's modules."""
     sys.path[:] = path
     os.environ.update(_OFFLINE)
@@ -311,6 +367,8 @@ def _prepare(path: list[str]) -> None:
     socket.getaddrinfo = _no_network
     socket.socket.connect = partialmethod(_unless_local, socket.socket.connect)  # type: ignore[method-assign, assignment]
     socket.socket.bind = partialmethod(_unless_local, socket.socket.bind)  # type: ignore[method-assign, assignment]
+    if names:
+        threading.Thread(target=_tell_imports, args=(names,), daemon=True).start()
 
 
 def _no_network(*_: Any, **__: Any) -> Any:

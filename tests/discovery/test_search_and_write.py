@@ -179,6 +179,22 @@ def test_a_module_whose_import_hangs_or_ends_the_process_is_one_line(tmp_path, m
         assert str(caught.value).startswith(message)
 
 
+def test_an_import_is_repeated_here_after_it_has_ended_there(tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr(search, "SECONDS_TO_IMPORT", 8.0)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "endedlib.py").write_text("import warnings\nprint('one line')\nwarnings.warn('another')\n")
+    (tmp_path / "waitslib").mkdir()
+    (tmp_path / "waitslib" / "part.py").write_text("import endedlib\n")
+    (tmp_path / "waitslib" / "__init__.py").write_text(
+        "from waitslib import part\nimport time\nwhile True: time.sleep(1)"
+    )
+    with pytest.raises(UsageError, match="importing waitslib took longer than 8 s"):
+        next(search.discover_in_parts(["waitslib"], workers=1, progress=len, few=True, importing=True))
+    assert sys.modules.pop("endedlib")
+    assert not {"waitslib", "waitslib.part"} & {*sys.modules}
+    assert capfd.readouterr() == ("", "")
+
+
 def write(*arguments, cwd):
     command = [sys.executable, "-m", "pytest_evalcheck", "write", *arguments]
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, env={**os.environ, "COLUMNS": "80"})

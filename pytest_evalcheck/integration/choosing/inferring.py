@@ -9,10 +9,8 @@ import shlex
 import shutil
 import sys
 import tempfile
-import threading
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -57,14 +55,9 @@ def infer_targets(config: pytest.Config) -> None:
     if config.getoption("evalcheck_replay") and written is not None:
         files = written
     else:
-        parts, meanwhile = _discover(config, few), _can_run_meanwhile(config)
-        # Every check needs torch, which is imported while another process imports the module that was asked for.
-        importing = threading.Thread(target=import_module, args=("torch",))
-        if meanwhile:
-            importing.start()
+        meanwhile = _can_run_meanwhile(config)
+        parts = _discover(config, few, meanwhile)
         found = config.stash[DISCOVERY] = next(parts)
-        if meanwhile:
-            importing.join()
         if meanwhile and not found.whole:
             config.pluginmanager.register(_Rest(config, parts, files), "pytest_evalcheck_rest")
             files = {f"{path.removesuffix('.py')}_first.py": module for path, module in files.items()}
@@ -193,7 +186,7 @@ def _ask(config: pytest.Config, packages: list[str]) -> None:
         config.stash[_BESIDE] = list(config.args)
 
 
-def _discover(config: pytest.Config, few: bool) -> Generator[Discovery]:
+def _discover(config: pytest.Config, few: bool, importing: bool) -> Generator[Discovery]:
     workers = getattr(config.option, "numprocesses", None)
     try:
         yield from discover_in_parts(
@@ -201,6 +194,7 @@ def _discover(config: pytest.Config, few: bool) -> Generator[Discovery]:
             workers=workers if isinstance(workers, int) and workers > 0 else 2,
             progress=lambda text: print(f"evalcheck: {text}", file=sys.stderr, flush=True),
             few=few,
+            importing=importing,
         )
     except UsageError as error:
         raise pytest.UsageError(str(error)) from error

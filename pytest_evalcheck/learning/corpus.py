@@ -55,14 +55,16 @@ class Corpus:
         return [name for name, seen in self.entries.items() if f"{seen.module}.".startswith(f"{module}.")]
 
 
-def write(seen: Mapping[str, Seen], folder: Path, packages: Iterable[str]) -> dict[Path, str]:
+def write(seen: Mapping[str, Seen], folder: Path, packages: Iterable[str], *, is_part: bool = False) -> dict[Path, str]:
     """Write a file for each package; one that is there is replaced. Return with each what was left out of it.
+
+    That of a part, which `merged` takes, has no release: to look it up takes longer than to write the file.
 
     Raises:
         UsageError: where the folder cannot be written.
     """
     written = {}
-    for package, (text, left) in texts(seen, packages).items():
+    for package, (text, left) in texts(seen, packages, is_part=is_part).items():
         path = folder / f"{package}.json"
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -73,19 +75,19 @@ def write(seen: Mapping[str, Seen], folder: Path, packages: Iterable[str]) -> di
     return written
 
 
-def texts(seen: Mapping[str, Seen], packages: Iterable[str]) -> dict[str, tuple[str, str]]:
+def texts(seen: Mapping[str, Seen], packages: Iterable[str], *, is_part: bool = False) -> dict[str, tuple[str, str]]:
     """Make the text of the file of each package of which something was seen, and say what was left out of it."""
     found = {}
     for package in packages:
         mine = [each for _, each in sorted(seen.items()) if each.module.partition(".")[0] == package]
         if any(each.calls or any(one.calls for one in each.objects) for each in mine):
-            found[package] = _within_the_limit(package, mine)
+            found[package] = _within_the_limit(package, mine, "" if is_part else release(package))
     return found
 
 
-def _within_the_limit(package: str, seen: Iterable[Seen]) -> tuple[str, str]:
+def _within_the_limit(package: str, seen: Iterable[Seen], release: str) -> tuple[str, str]:
     """Return the text of a file that is not too large to be read, and what was left out of it."""
-    data: dict[str, Any] = {"format": FORMAT, "package": package, "release": release(package)}
+    data: dict[str, Any] = {"format": FORMAT, "package": package, "release": release}
     limit = f"since a file has at most {MOST_BYTES} bytes"
     for most in _FEWER:
         entries = [_entry(each, most) for each in seen]

@@ -5,15 +5,17 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import sys
+import sysconfig
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from dis import opname
 from fnmatch import fnmatchcase
+from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
-from types import CodeType, FrameType
+from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 from pytest_evalcheck.errors import UsageError
@@ -28,6 +30,7 @@ MOST_OF_A_LOOP = 50_000
 """Calls of one other code, after which the rest of a test is not watched: a loop would cost many times its own time."""
 REFUSED = {"refused": True}
 """Result of a call that raised an error, as JSON."""
+_STDLIB = sysconfig.get_path("stdlib")
 _TESTS = ("tests", "test", "testing", "conftest", "benchmarks", "examples", "docs")
 
 
@@ -81,6 +84,11 @@ class Seen:
     """Types that were guessed, where these are calls that nobody made."""
 
     @property
+    def tests(self) -> set[str]:
+        """The tests in which it was seen."""
+        return {test for test, _ in self.calls} | {each.test for each in self.objects}
+
+    @property
     def ways(self) -> list[dict[str, Any] | None]:
         """The different arguments with which its objects were made, in order."""
         found: list[dict[str, Any] | None] = []
@@ -95,14 +103,14 @@ class Watcher:
 
     def __init__(self, packages: Sequence[str], current: Callable[[], str] = str, exclude: Sequence[str] = ()) -> None:
         self._roots = [root for package in packages for root in roots(package)]
-        self._packages = tuple(packages)
+        self.packages = tuple(packages)
         self._current = current
-        self._exclude = tuple(exclude)
+        self.exclude = tuple(exclude)
         """Patterns of modules, of ``module:name`` and of arguments of which nothing is kept."""
         self.seen: dict[str, Seen] = {}
         self._codes: dict[int, tuple[CodeType, str]] = {}
         """By id: the code, and the path of its public name in its module; empty where it is not watched."""
-        self._open: dict[int, tuple[FrameType, Call]] = {}
+        self._open: dict[FrameType, Call] = {}
         self._objects: dict[int, tuple[Callable[[], Any], Object]] = {}
         self._others: dict[int, tuple[Callable[[], Any], Object]] = {}
         """Objects whose calls are not kept, since there are enough of their class: they may be arguments of others."""
@@ -144,14 +152,18 @@ class Watcher:
                     if count > most:
                         sys.setprofile(None)
                         ended.append(place)
-            elif kind == "return" and opened:
+            elif kind == "return" and frame in opened:
                 watched(frame, kind, value)
 
+        imports = _ImportsWithoutWatch(self._roots)
+        sys.meta_path.insert(0, imports)
         threading.setprofile(event)
         sys.setprofile(event)
         try:
             yield
         finally:
+            with suppress(ValueError):
+                sys.meta_path.remove(imports)
             self.ended += bool(ended)
             sys.setprofile(before)
             threading.setprofile(of_threads)
@@ -217,15 +229,15 @@ class Watcher:
                 finally:
                     self._busy.now = False
         elif event in ("return", "unwind") and self._open:
-            opened = self._open.get(id(frame))
+            opened = self._open.get(frame)
             if opened is None or _awaits(frame):
                 return
-            self._open.pop(id(frame), None)
+            self._open.pop(frame, None)
             if not getattr(self._busy, "now", False):
                 self._busy.now = True
                 try:
                     refused = event == "unwind" or (argument is None and not _returns(frame))
-                    opened[1].returned = REFUSED if refused else noted(argument)
+                    opened.returned = REFUSED if refused else noted(argument)
                 finally:
                     self._busy.now = False
 
@@ -252,7 +264,7 @@ class Watcher:
         code = frame.f_code
         first = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
         cls = type(first)
-        if cls.__module__.partition(".")[0] in self._packages and not cls.__qualname__.startswith("_"):
+        if cls.__module__.partition(".")[0] in self.packages and not cls.__qualname__.startswith("_"):
             if self._is_public(cls.__module__, cls.__qualname__, cls):
                 self._called_method(frame, first, name)
             elif name == "__init__" and self._making(first) is None:
@@ -292,7 +304,7 @@ class Watcher:
         call = Call("", self._kept(frame))
         if all(call.arguments != known.arguments for _, known in seen.calls):
             seen.calls.append((self._current(), call))
-            self._open[id(frame)] = (frame, call)
+            self._open[frame] = call
 
     def _called_method(self, frame: FrameType, owner: Any, name: str) -> None:
         cls = type(owner)
@@ -330,10 +342,10 @@ class Watcher:
             return
         call = Call(name, self._kept(frame, skip=1))
         found.calls.append(call)
-        self._open[id(frame)] = (frame, call)
+        self._open[frame] = call
 
     def _is_excluded(self, *names: str) -> bool:
-        return any(fnmatchcase(name, pattern) for name in names for pattern in self._exclude)
+        return any(fnmatchcase(name, pattern) for name in names for pattern in self.exclude)
 
     def _kept(self, frame: FrameType, skip: int = 0) -> dict[str, Any]:
         """Return the arguments of a call as JSON; an object whose making was seen is made again with its arguments."""
@@ -355,12 +367,45 @@ class Watcher:
         for _ in range(8):
             if back is None:
                 return False
-            opened = self._open.get(id(back))
-            if opened is not None and opened[0] is back and opened[1].method:
+            opened = self._open.get(back)
+            if opened is not None and opened.method:
                 code = back.f_code
                 return bool(code.co_argcount) and back.f_locals.get(code.co_varnames[0]) is owner
             back = back.f_back
         return False
+
+
+class _ImportsWithoutWatch:
+    """Finds modules of other distributions as the other finders do, and lets them be imported without the watch.
+
+    An import makes many calls, none of them into the code that is watched, and would take three times as long.
+    """
+
+    def __init__(self, watched: Sequence[Path]) -> None:
+        self._watched = [str(each) for each in watched]
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if sys.getprofile() is None:
+            return None
+        others = (getattr(each, "find_spec", None) for each in sys.meta_path if each is not self)
+        spec: ModuleSpec | None = next(filter(None, (find(name, path, target) for find in others if find)), None)
+        if spec and type(spec.loader) is SourceFileLoader and self._is_of_others(spec.loader.path):
+            spec.loader = _LoaderWithoutWatch(spec.loader.name, spec.loader.path)
+        return spec
+
+    def _is_of_others(self, path: str) -> bool:
+        installed = "site-packages" in path or "dist-packages" in path or path.startswith(_STDLIB)
+        return installed and not any(path.startswith(each) for each in self._watched)
+
+
+class _LoaderWithoutWatch(SourceFileLoader):
+    def exec_module(self, module: ModuleType) -> None:
+        watch = sys.getprofile()
+        sys.setprofile(None)
+        try:
+            super().exec_module(module)
+        finally:
+            sys.setprofile(watch)
 
 
 def _awaits(frame: FrameType) -> bool:

@@ -215,6 +215,10 @@ def test_a_script_is_watched(pytester: pytest.Pytester, project: Path) -> None:
         ]
     )
     assert pytester.run("python", "-m", "pytest_evalcheck", "learn", "learned_projec", "run.py").ret == 4
+    (project / "start.py").write_text("import subprocess, sys\nsubprocess.run([sys.executable, 'run.py'])\n")
+    ran = pytester.run("python", *command[:-1], "start.py")
+    ran.stdout.fnmatch_lines(["learned learned_project: 1 calls of 1 functions and 0 classes"])
+    assert [*read(project / "evalcheck-corpus").entries["learned_project.metrics:share"].tests] == ["start.py"]
 
 
 def test_what_a_package_exports_beside_a_class_is_found_where_a_run_has_called_it(
@@ -327,6 +331,82 @@ def test_processes_in_which_nothing_is_seen_are_named(pytester: pytest.Pytester,
     ran = pytester.runpytest_subprocess("--evalcheck-learn=learned_project", *workers)
     line = "evalcheck: nothing was seen in the processes that 1 test started, such as tests/test_metrics.py::test_of_a_command; "
     ran.stdout.fnmatch_lines([f"{line}of a script: python -m pytest_evalcheck learn learned_project SCRIPT"])
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "1")])
+@pytest.mark.slow(every=2)
+def test_processes_that_tests_start_are_watched(
+    pytester: pytest.Pytester, project: Path, workers: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = """
+        import multiprocessing, os, subprocess, sys
+        from pathlib import Path
+
+        import pytest
+        import torch
+
+        HERE = Path(__file__).parent
+
+
+        @pytest.fixture(autouse=True)
+        def of_the_project(monkeypatch):
+            monkeypatch.syspath_prepend(HERE.parent)
+            monkeypatch.setenv("PYTHONPATH", str(HERE.parent), prepend=os.pathsep)
+
+
+        def measure(rows):
+            from learned_project.metrics import share
+
+            share(torch.eye(3), torch.arange(rows) * 0)
+
+
+        def test_of_a_command():
+            code = "import sys, os, metrics_command; print(sys.place, sys.argv[1:], [each for each in sys.path if 'started' in each])"
+            script = f"import sys; sys.path.insert(0, {str(HERE)!r}); {code}"
+            ran = subprocess.run([sys.executable, "-c", script, "one"], check=True, capture_output=True, text=True)
+            assert ran.stdout == "the command\\nenvironment ['one'] []\\n" and not ran.stderr
+
+
+        def test_of_processes():
+            for way in ("fork", "spawn"):
+                process = multiprocessing.get_context(way).Process(target=measure, args=(3,))
+                process.start()
+                process.join()
+                assert process.exitcode == 0
+
+
+        def test_of_nothing():
+            subprocess.run([sys.executable, "-c", "print(1)"], check=True)
+
+
+        def test_in_its_own_process():
+            assert "EVALCHECK_LEARN_TEST" in os.environ
+    """
+    tests = project / "tests"
+    (tests / "test_metrics.py").write_text(textwrap.dedent(source))
+    (tests / "environment").mkdir()
+    (tests / "environment" / "sitecustomize.py").write_text("import sys\nsys.place = 'environment'\n")
+    (tests / "metrics_command.py").write_text(
+        "import torch\nfrom learned_project.metrics import Tally\nTally(['a']).update(torch.tensor([0]), torch.tensor([0]))\n"
+        "print('the command')\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tests / "environment"), prepend=os.pathsep)
+    left = project / "evalcheck-corpus" / "unfinished" / "processes" / "earlier"
+    left.mkdir(parents=True)
+    (left / "learned_project.json").write_text("{}")
+    ran = pytester.runpytest_subprocess("--evalcheck-learn=learned_project", *workers)
+    ran.assert_outcomes(passed=4)
+    entries = read(project / "evalcheck-corpus").entries
+    tests_of = {name: sorted(each.tests) for name, each in entries.items()}
+    assert tests_of == {
+        "learned_project.metrics:Tally": ["tests/test_metrics.py::test_of_a_command"],
+        "learned_project.metrics:share": ["tests/test_metrics.py::test_of_processes"],
+    }
+    (call,) = [call for _, call in entries["learned_project.metrics:share"].calls]
+    assert call.returned == pytest.approx(1 / 3)
+    assert not (project / "evalcheck-corpus" / "unfinished").exists()
+    line = "evalcheck: nothing was seen in the processes that 1 test started, such as tests/test_metrics.py::test_of_nothing; *"
+    ran.stdout.fnmatch_lines([line])
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")

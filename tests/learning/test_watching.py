@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import importlib
 import sys
 import textwrap
 import threading
 import weakref
 from collections.abc import Iterator
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any
 
@@ -413,6 +415,32 @@ def test_a_long_loop_of_other_calls_ends_the_watch_of_its_test(watched: Any) -> 
         assert sum(len(str(each)) == 1 for each in (None for _ in range(100_000))) == 0
         watched.share([3])
     assert len(watcher.seen["watched_project:share"].calls) == 3
+
+
+def test_modules_of_others_are_imported_without_the_watch_and_those_of_the_project_with_it(
+    watched: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = tmp_path / "site-packages"
+    others.mkdir()
+    (others / "of_others.py").write_text("import sys\nPROFILE = sys.getprofile()\nimport beside_the_project\n")
+    (tmp_path / "beside_the_project.py").write_text("import watched_project\nwatched_project.share([8])\n")
+    (tmp_path / "of_the_project.py").write_text("import watched_project\nwatched_project.share([9])\n")
+    (others / "that_fails.py").write_text("raise ValueError('no licence')\n")
+    monkeypatch.syspath_prepend(others)
+    watcher, finders = _watcher(), [*sys.meta_path]
+    with watcher._profiled():
+        of_others = importlib.import_module("of_others")
+        importlib.import_module("of_the_project")
+        with pytest.raises(ValueError, match="no licence"):
+            importlib.import_module("that_fails")
+        watched.share([10])
+    assert of_others.PROFILE is None
+    assert isinstance(of_others.__spec__.loader, SourceFileLoader)
+    assert sys.meta_path == finders
+    kept = [call.arguments["right"] for _, call in watcher.seen["watched_project:share"].calls]
+    assert kept == [[9], [10]]
+    for name in ("of_others", "of_the_project", "beside_the_project"):
+        del sys.modules[name]
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="there are no events of single code objects before Python 3.12")

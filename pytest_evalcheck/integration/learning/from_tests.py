@@ -16,11 +16,13 @@ import pytest
 
 from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.learning import corpus
+from pytest_evalcheck.learning.processes import Processes
 from pytest_evalcheck.learning.watching import MOST_OF_A_LOOP, Seen, Watcher, roots
 from pytest_evalcheck.reports.results import plural
 
 _LEARNED = "evalcheck_learned"
 _STARTED = "evalcheck_started"
+_STARTS = frozenset(("subprocess.Popen", "os.fork", "os.posix_spawn"))
 _RARELY = 20
 """Factor of the time that writing took, after which what was seen so far is written again."""
 
@@ -37,12 +39,15 @@ class Learning:
         self._lines: list[str] = []
         self._process, self._next = os.getpid(), 0.0
         self._folder = config.rootpath / corpus.FOLDER
+        self._processes = Processes(self._watcher, self._folder / corpus.UNFINISHED / "processes")
+        if not hasattr(config, "workerinput"):
+            self._processes.clear()
         self._started: set[str] = set()
-        """Tests that have started other processes of Python, in which nothing is seen."""
+        """Tests that have started other processes of Python."""
         sys.addaudithook(self._note_process)
 
     def _note_process(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if self._test and event in ("subprocess.Popen", "os.fork", "os.posix_spawn"):
+        if event in _STARTS and self._test:
             program = str(arguments[0] or arguments[1][:1]) if arguments else "python"
             if "python" in program or program.startswith(str(Path(sys.executable).parent)):
                 self._started.add(self._test)
@@ -52,7 +57,7 @@ class Learning:
         """Watch a test with its fixtures."""
         self._test = item.nodeid
         try:
-            with self._watcher.watch():
+            with self._processes.watched(self._test), self._watcher.watch():
                 return (yield)
         finally:
             self._test = ""
@@ -87,12 +92,13 @@ class Learning:
         """Write the corpus, or give it to the controller. A process that a test has forked writes none."""
         if os.getpid() != self._process:
             return
-        seen = corpus.merged([self._watcher.seen, *(self._parts[name] for name in sorted(self._parts))])
-        if hasattr(self.config, "workeroutput"):
-            self.config.workeroutput[_STARTED] = [*self._started]
-            self.config.workeroutput[_LEARNED] = {
-                package: text for package, (text, _) in corpus.texts(seen, self.packages).items()
-            }
+        output = getattr(self.config, "workeroutput", None)
+        of_processes = self._processes.parts() if output is None else []
+        parts = [*(self._parts[name] for name in sorted(self._parts)), *of_processes]
+        seen = corpus.merged([self._watcher.seen, *parts])
+        if output is not None:
+            output[_STARTED] = [*self._started]
+            output[_LEARNED] = {package: text for package, (text, _) in corpus.texts(seen, self.packages).items()}
             return
         shutil.rmtree(self._folder / corpus.UNFINISHED, ignore_errors=True)
         try:
@@ -106,8 +112,8 @@ class Learning:
         if self._watcher.ended:
             ended = f"{plural(self._watcher.ended, 'test')} ended at a loop of more than {MOST_OF_A_LOOP:,} calls"
             self._lines.append(f"evalcheck: the watch of {ended}: what came after it was not seen")
-        if self._started:
-            tests = f"{plural(len(self._started), 'test')} started, such as {min(self._started)}"
+        if unseen := self._started - {test for part in of_processes for each in part.values() for test in each.tests}:
+            tests = f"{plural(len(unseen), 'test')} started, such as {min(unseen)}"
             way = f"python -m pytest_evalcheck learn {self.packages[0]} SCRIPT"
             self._lines.append(f"evalcheck: nothing was seen in the processes that {tests}; of a script: {way}")
         modules = " ".join(f"--evalcheck-target={package}" for package in self.packages)
@@ -198,10 +204,12 @@ def learn_script(asked: str, script: str, arguments: list[str]) -> list[str]:
         except UsageError:
             raise UsageError(f"there is no script and no module {script}") from None
     watcher = Watcher(packages, lambda: script, exclude)
+    folder = Path(corpus.FOLDER)
+    processes = Processes(watcher, folder / corpus.UNFINISHED / "processes")
     before, sys.argv = sys.argv, [script, *arguments]
     lines = []
     try:
-        with watcher.watch(most=sys.maxsize):
+        with processes.watched(script), watcher.watch(most=sys.maxsize):
             if is_file:
                 runpy.run_path(script, run_name="__main__")
             else:
@@ -212,8 +220,10 @@ def learn_script(asked: str, script: str, arguments: list[str]) -> list[str]:
         lines = [f"{script} raised {type(error).__name__}: {error}; what was seen before is kept"]
     finally:
         sys.argv = before
-    written = corpus.write(watcher.seen, Path(corpus.FOLDER), packages)
-    return [*lines, *corpus.summary(watcher.seen, packages), *wrote(written)]
+    seen = corpus.merged([watcher.seen, *processes.parts()])
+    shutil.rmtree(folder / corpus.UNFINISHED, ignore_errors=True)
+    written = corpus.write(seen, folder, packages)
+    return [*lines, *corpus.summary(seen, packages), *wrote(written)]
 
 
 def wrote(written: Mapping[Path, str], root: Path | None = None) -> list[str]:

@@ -100,6 +100,7 @@ def cell(spec: CellSpec, state: CellState, outcome: Outcome, *, reason: str = ""
         planned=state.planned,
         value=state.stats.value,
         varies=state.stats.varies,
+        undeclared=state.undeclared,
         class_name=state.class_name,
         requires=spec.target.required,
         conditions={name: state.conditions[name] for name in state.offered(spec.check.conditions)} if counted else {},

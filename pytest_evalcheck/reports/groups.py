@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pytest_evalcheck.reports.causes import Cause, causes_of
@@ -164,9 +164,16 @@ def lists(report: Report) -> dict[str, list[Cells]]:
         "Known failures": by_fault(report.of("known")),
         "Not shown": unreached(report),
         "Not run": by_reason(report.of("not run")),
-        DECLARED.capitalize(): by_reason(cell for cell in report.of("not applicable") if _is_decided(cell)),
+        DECLARED.capitalize(): by_reason([*filter(_is_decided, report.of("not applicable")), *_constant(report)]),
         "Not applicable": by_reason(cell for cell in report.of("not applicable") if not _is_decided(cell)),
     }
+
+
+def _constant(report: Report) -> Iterator[Cell]:
+    """Yield a cell for each target that inference found by trial and that gives one value."""
+    for target, value in report.constant_by_trial.items():
+        first = next(cell for cell in report.cells if cell.target == target)
+        yield replace(first, outcome="not applicable", reason=f"{DECLARED}: it gave {value} in all cases")
 
 
 def _is_decided(cell: Cell) -> bool:

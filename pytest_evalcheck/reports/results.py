@@ -117,6 +117,8 @@ class Cell:
     """The one value that the target gave in all cases; empty where it gave several, or none was looked at."""
     varies: bool = False
     """The target gave different values."""
+    undeclared: bool = False
+    """Inference found the target by trial, and nothing declares that it is of its kind."""
     requires: tuple[str, ...] = ()
     """The distributions that the target requires, by name."""
     missing: tuple[str, ...] = ()
@@ -322,24 +324,32 @@ class Report:
         """
         if self.narrowed:
             return ()
-        said = (DECLARED, REFUSES)
-        tried = {each.target for each in self.cells if each.outcome != "not applicable" or each.reason.startswith(said)}
+        tried = {each.target for each in self.cells if each.outcome != "not applicable" or each.undeclared}
         return tuple(target for target in self.targets if target not in tried)
 
     @property
     def constant(self) -> dict[str, str]:
         """By target, the one value that it gave in all cases of all checks: a property of it was not tested.
 
-        A target with a failed check is not among them: its control has said so, or its failures come first. One with
-        a known failure is not either, unless that is a cost: it has cases with another number, or without any.
+        What nobody has declared is no function of samples then, and in `constant_by_trial`. A target with a failed
+        check is not among them: its control has said so, or its failures come first. One with a known failure is not
+        either, unless that is a cost: it has cases with another number, or without any.
         """
+        return self._one_value(undeclared=False)
+
+    @property
+    def constant_by_trial(self) -> dict[str, str]:
+        """The same of targets that inference found by trial."""
+        return self._one_value(undeclared=True)
+
+    def _one_value(self, *, undeclared: bool) -> dict[str, str]:
         if self.narrowed:
             return {}
         known = (cell for cell in self.of("known") if cell.severity != "cost")
         failed = {cell.target for cell in (*self.of("failed"), *known)}
         values: dict[str, set[str]] = {}
         for cell in self.cells:
-            if (cell.value or cell.varies) and cell.target not in failed:
+            if (cell.value or cell.varies) and cell.target not in failed and cell.undeclared == undeclared:
                 values.setdefault(cell.target, set()).update(["", "..."] if cell.varies else [cell.value])
         return {target: next(iter(seen)) for target, seen in values.items() if len(seen) == 1}
 

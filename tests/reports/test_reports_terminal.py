@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import random
 import re
+from dataclasses import replace
 
 import pytest
 from _pytest._io import TerminalWriter
@@ -315,10 +316,25 @@ def test_a_target_that_was_not_tried_is_an_error_before_the_denominator():
 
 @pytest.mark.parametrize("said", [DECLARED, REFUSES])
 def test_what_turned_out_to_be_no_metric_is_no_target_that_was_not_tried(said):
-    report = Report([cell(), cell("a.py::idle", outcome="not applicable", reason=f"{said}: another value")])
+    report = Report(
+        [cell(), cell("a.py::idle", outcome="not applicable", undeclared=True, reason=f"{said}: another value")]
+    )
     assert report.ok
     assert not report.untried
     assert ("a.py::idle" in text(report)) == (said == DECLARED)
+
+
+def test_one_value_of_what_was_found_by_trial_decides_that_it_is_no_metric():
+    cells = [cell("a.py::same", code, value="0.5", undeclared=True) for code in ("EC201", "EC202")]
+    report = Report([cell(varies=True), *cells])
+    assert report.ok
+    lines = text(report).splitlines()
+    start = lines.index("Declared not a function of a set of samples: 1 check")
+    assert "it gave 0.5 in all cases" in "".join(lines[start + 1 : start + 4])
+    declared = Report([cell(varies=True), *(replace(each, undeclared=False) for each in cells)])
+    assert declared.constant == {"a.py::same": "0.5"}
+    assert not declared.ok
+    assert Report([*report.cells, replace(cells[0], varies=True)]).constant_by_trial == {}
 
 
 @pytest.mark.parametrize(

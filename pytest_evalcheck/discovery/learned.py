@@ -40,6 +40,8 @@ def observed(thing: Any, entry: Seen | None, methods: Sequence[str]) -> list[Obs
         return []
     home = f"from {entry.module} import {entry.name}"
     if not entry.is_class:
+        if _lacks_an_argument(thing, entry):
+            return []
         construction, imports = as_function(entry.name, thing)
         return _with_streams(Observed(construction=construction, imports=(home, *imports)), entry, "")
     found: dict[str, Observed] = {}
@@ -65,6 +67,19 @@ def observed(thing: Any, entry: Seen | None, methods: Sequence[str]) -> list[Obs
         for each in _values_of_data(entry, package, home):
             found.setdefault(f"{each.construction} {each.inputs}", each)
     return sorted(found.values(), key=lambda each: each.one_sample)
+
+
+def _lacks_an_argument(function: Any, entry: Seen) -> bool:
+    """Return whether a corpus has no call of a function with all that it requires."""
+    try:
+        required = {name for name, each in inspect.signature(function).parameters.items() if each.default is each.empty}
+    except ValueError:  # what stands for it says nothing
+        return False
+    package = entry.module.partition(".")[0]
+    return not any(
+        all(is_kept(value, package) for name, value in call.arguments.items() if name in required)
+        for _, call in entry.calls
+    )
 
 
 def _values_of_data(entry: Seen, package: str, home: str) -> Iterator[Observed]:

@@ -274,13 +274,14 @@ def _proposal_of_kind(code: _Code, found: other_kinds.OfKind) -> Proposal:
 
 
 def _ways(code: _Code, bases: Sequence[Observed], proposed: Proposed, most: int) -> Iterator[Observed]:
-    """Every way to make the object once, then these with options changed, in turn, up to a limit."""
+    """Every way to make the object once, then these with options changed, in turn, up to a limit for each rank."""
     turns = itertools.zip_longest(*(_configurations(code, base, proposed) for base in bases))
     ways = {(way.construction, way.inputs): way for turn in turns for way in turn if way is not None}
-    ordered = sorted(ways.values(), key=lambda way: (way.rank, bool(way.label)))
-    yield from ordered[:most]
-    for way in ordered[most:]:
-        proposed.left[way.construction] = "beyond the limit of configurations"
+    for rank in _RANKS:
+        ordered = sorted((way for way in ways.values() if way.rank == rank), key=lambda way: bool(way.label))
+        yield from ordered[:most]
+        for way in ordered[most:]:
+            proposed.left[way.construction] = "beyond the limit of configurations"
 
 
 def _bases(code: _Code, problems: list[str]) -> Iterator[Observed]:

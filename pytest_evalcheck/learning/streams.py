@@ -531,6 +531,15 @@ def _sample_streams(name: str, group: Group) -> Iterator[Stream]:
     different = [path for path in paths if any(each != values[path][0] for each in values[path][1:])]
     if not different:  # of one call, numbers are changed inside of what was seen
         different = [path for path in paths if len([*_numbers_of(values[path][0])]) > 1 and not is_cut(values[path][0])]
+    elif all(type(each) in (str, bool) for path in different for each in values[path]) and any(
+        is_array(values[path][0]) for path in paths
+    ):
+        options: dict[str, list[Any]] = {}
+        for one in group:
+            options.setdefault(repr([one[1][path] for path in different]), []).append(one)
+        for alike in options.values():
+            yield from _sample_streams(name, alike)
+        return
     columns = [Column(path, "list", entries=tuple(values[path])) for path in different]
     fixed = {path: values[path][0] for path in paths if path not in different}
     if columns and (len(group) > 1 or any(each.domain for each in columns)):

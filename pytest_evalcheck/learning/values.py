@@ -5,9 +5,11 @@ from __future__ import annotations
 import enum
 import importlib
 import inspect
+import itertools
 import math
 import re
 import sys
+import zlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -19,6 +21,8 @@ from pytest_evalcheck.errors import UsageError
 
 MOST_NUMBERS = 512
 """Numbers of an array that are kept; of more, whole rows from its head, and its shape and range."""
+_MOST_RESTORED = 2**20
+"""Numbers of an array that is restored in its whole shape."""
 MOST_ENTRIES = 64
 MOST_CHARACTERS = 400
 """A longer text is cut, and says so."""
@@ -376,9 +380,22 @@ def _restored(value: Mapping[str, Any]) -> Any:
         raise UsageError(f"the numbers of an array of shape {value.get('shape')} were not kept")
     try:
         shape = tuple(int(each) for each in value["shape"])
-        return made_array(str(value["array"]), str(value["dtype"]), value["rows"], shape)
+        rows = _all_rows(value, shape) if is_cut(value) and math.prod(shape) <= _MOST_RESTORED else value["rows"]
+        return made_array(str(value["array"]), str(value["dtype"]), rows, shape)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise UsageError(f"the numbers of an array of shape {value.get('shape')} cannot be read: {error}") from error
+
+
+def _all_rows(value: Mapping[str, Any], shape: tuple[int, ...]) -> list[Any]:
+    """Return rows for the whole shape: those that were kept, in turn, or numbers of their range where none was."""
+    import numpy
+
+    if value["rows"] or "low" not in value:
+        return [*itertools.islice(itertools.cycle(value["rows"]), shape[0])]
+    low, high, dtype = value["low"], value["high"], str(value["dtype"])
+    seeded = numpy.random.RandomState(zlib.crc32(repr((dtype, shape, low, high)).encode()))
+    drawn = seeded.uniform(low, high, shape) if "float" in dtype else seeded.randint(int(low), int(high) + 1, shape)
+    return list(drawn.tolist())
 
 
 def made_array(home: str, dtype: str, rows: Any, shape: tuple[int, ...]) -> Any:

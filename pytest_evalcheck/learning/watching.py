@@ -355,10 +355,22 @@ class Watcher:
         }
 
     def _making(self, value: Any) -> dict[str, Any] | None:
-        """Return the class of an object and the arguments of its constructor; None where these were not seen."""
+        """Return the class of an object and the arguments of its constructor; None where these were not seen.
+
+        One of a class without a constructor, and without attributes of its own, is made without any.
+        """
+        cls = type(value)
         for known in (self._objects.get(id(value)), self._others.get(id(value))):  # an id is used again
             if known is not None and known[0]() is value and known[1].made is not None:
-                return {"made": f"{type(value).__module__}:{type(value).__qualname__}", "arguments": known[1].made}
+                return {"made": f"{cls.__module__}:{cls.__qualname__}", "arguments": known[1].made}
+        plain = all(getattr(cls, name) is getattr(object, name) for name in ("__init__", "__new__"))
+        if (
+            plain
+            and getattr(value, "__dict__", None) == {}
+            and cls.__module__.partition(".")[0] in self.packages
+            and "<" not in cls.__qualname__
+        ):
+            return {"made": f"{cls.__module__}:{cls.__qualname__}", "arguments": {}}
         return None
 
     def _is_inside(self, frame: FrameType, owner: Any) -> bool:

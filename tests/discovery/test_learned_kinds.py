@@ -298,6 +298,19 @@ SOURCE = """
         return float(matrix[0, 1] / matrix.sum())
 
 
+    class Words:
+        def gap(self, said, true):
+            return abs(len(said.split()) - len(true.split()))
+
+
+    def judged(said, true, judge):
+        return judge.gap(said, true) / 4
+
+
+    def sampled(scores, client):
+        return float(sum(scores) / len(scores)) if client else 0.0
+
+
     def entry(client, names):
         return 1.0
 
@@ -381,6 +394,9 @@ def use(code: Any) -> None:
     code.counted([0.5, 1.0, 0.0], 3)
     code.rate(torch.tensor([[3, 1], [2, 6]]))
     code.entry(object(), ["a"])
+    for said, true in (("a b", "a"), ("c d e", "d"), ("f", "g h i")):
+        code.judged(said, true, code.Words())
+        code.sampled([0.5, len(said) / 8, len(true) / 8], object())
     code.colour("a")
 
 
@@ -437,6 +453,7 @@ def test_a_kind_is_found_by_trial(code: Any, name: str, kind: str, described: st
         ("named_gap", "metric", "named_gap"),
         ("clipped", "metric", "clipped"),
         ("rate", "scorer", "rate"),
+        ("judged", "scorer", "judged"),
         (
             "Fit",
             "metric",
@@ -459,6 +476,7 @@ def test_what_is_made_of_data_or_was_called_once_is_tried(code: Any, name: str, 
 @pytest.mark.parametrize(
     ("name", "why"),
     [
+        ("sampled", "its argument client has a builtins.object, which a corpus cannot keep"),
         ("entry", "its argument client has a builtins.object, which a corpus cannot keep"),
         ("Smoothed", "no repetition of its calls that were watched gives a value of its own"),
         ("colour", "no call of it that was watched returned a number or a text"),

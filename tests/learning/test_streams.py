@@ -173,6 +173,16 @@ def test_one_call_alone_is_changed_inside_of_its_numbers() -> None:
     assert {repr(row[0]["rows"]) for row in _drawn(stream, changes=False)} == {"[[3, 1], [2, 6]]"}
 
 
+def test_calls_that_differ_by_an_option_are_a_stream_for_each_option() -> None:
+    matrix = torch.tensor([[3.0, 1.0], [2.0, 6.0]])
+    found = _streams({"matrix": matrix, "way": "a"}, {"matrix": matrix, "way": "b"}, one_sample=True)
+    assert [stream.fixed[("way",)] for stream in found] == ["a", "b"]
+    for stream in found:
+        assert {tuple(each[0]["shape"]) for each in _drawn(stream)} == {(2, 2)}
+        assert len({repr(each) for each in _drawn(stream)}) > 4
+    assert len(_streams({"said": "a"}, {"said": "b"}, one_sample=True)) == 1
+
+
 def test_the_parts_of_an_argument_are_of_one_sample() -> None:
     calls = [{"said": "a", "case": {"id": 1, "true": "a"}}, {"said": "b", "case": {"true": "a"}}]
     [stream] = _streams(*calls, one_sample=True)

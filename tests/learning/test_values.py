@@ -119,6 +119,23 @@ def test_arrays_of_xarray_come_back_unless_they_have_coordinates() -> None:
         decoded(encoded(xarray.DataArray([1, 2])) | {"array": "xarray:a:b"})
 
 
+@pytest.mark.parametrize("make", [numpy.asarray, torch.as_tensor])
+def test_an_array_that_was_cut_comes_back_in_its_shape(make: Any) -> None:
+    rows = make(numpy.arange(4 * 300).reshape(4, 300) / 1200)
+    restored = decoded(json.loads(json.dumps(encoded(rows))))
+    assert (restored.shape, restored.dtype) == (rows.shape, rows.dtype)
+    assert all(each.tolist() == rows[0].tolist() for each in restored)  # the one row that was kept
+    for values in (make(numpy.arange(-600, 600).reshape(2, 600)), make(numpy.linspace(-2, 3, 1200).reshape(2, 600))):
+        written = encoded(values)
+        assert written["rows"] == []
+        restored = decoded(written)
+        assert (restored.shape, restored.dtype) == (values.shape, values.dtype)
+        assert values.min() <= restored.min() < restored.max() <= values.max()
+        assert restored.tolist() == decoded(written).tolist()
+    flags = decoded(encoded(make(numpy.arange(1200).reshape(2, 600) % 2 == 0)))
+    assert set(numpy.asarray(flags).reshape(-1).tolist()) == {True, False}
+
+
 def test_what_is_large_is_cut_and_says_so() -> None:
     rows = encoded(torch.zeros(10_000, 7))
     assert (rows["shape"], len(rows["rows"])) == ([10_000, 7], MOST_NUMBERS // 7)

@@ -51,6 +51,10 @@ SOURCE = """
         def reset(self):
             self.seen = []
 
+    class Plain:
+        def rate(self, values):
+            return sum(values)
+
     class Mean(Base):
         def __init__(self, size=2):
             super().__init__(size)
@@ -299,6 +303,22 @@ def test_an_object_that_was_seen_is_made_again_where_it_is_an_argument(watched: 
         watched.share([1], watched.Mean(4))
     [(_, call)] = watcher.seen["watched_project:share"].calls
     assert call.arguments["total"] == {"made": "watched_project:Mean", "arguments": {"size": 4}}
+
+
+def test_an_object_without_a_constructor_is_made_again_unless_it_has_attributes(watched: Any) -> None:
+    changed = watched.Plain()
+    changed.number = 3
+    watcher = _watcher()
+    with watcher.watch(), pytest.raises(TypeError):
+        watched.share([watched.Plain(), changed, Unrelated()], watched.Plain())
+    [(_, call)] = watcher.seen["watched_project:share"].calls
+    made = {"made": "watched_project:Plain", "arguments": {}}
+    other = {"opaque": f"{__name__}.Unrelated"}
+    assert call.arguments == {"right": [made, {"opaque": "watched_project.Plain"}, other], "total": made}
+
+
+class Unrelated:
+    """It has no constructor, and is of no package that is watched."""
 
 
 def test_objects_inside_of_an_argument_are_made_again(watched: Any) -> None:

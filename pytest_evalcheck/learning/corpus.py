@@ -68,7 +68,9 @@ def write(seen: Mapping[str, Seen], folder: Path, packages: Iterable[str], *, is
         path = folder / f"{package}.json"
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
+            whole = path.with_suffix(".part")  # a process may be ended while it writes
+            whole.write_text(text, encoding="utf-8")
+            whole.replace(path)
         except OSError as error:
             raise UsageError(f"the corpus cannot be written: {error}") from error
         written[path] = left

@@ -11,12 +11,12 @@ import atexit
 import multiprocessing.util
 import os
 import shutil
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
-from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.learning import corpus
 from pytest_evalcheck.learning.watching import MOST_OF_A_LOOP, Seen, Watcher
 
@@ -25,6 +25,8 @@ _EXCLUDE = "EVALCHECK_LEARN_EXCLUDE"
 _TEST = "EVALCHECK_LEARN_TEST"
 _PLACE = "EVALCHECK_LEARN_PLACE"
 _STARTED = str(Path(__file__).with_name("started"))
+RARELY = 20
+"""Factor of the time that writing took, after which what was seen so far is written again."""
 _LONGER = 20
 """Factor of the limit of a loop: a process that is started imports its libraries under watch."""
 
@@ -34,6 +36,7 @@ class Processes:
 
     def __init__(self, watcher: Watcher, folder: Path) -> None:
         self._watcher, self._folder = watcher, folder
+        self._part, self._next = "", 0.0
         multiprocessing.util.register_after_fork(self, Processes._go_on)
 
     @contextmanager
@@ -72,13 +75,26 @@ class Processes:
         """Begin anew in a process that was forked, which writes what it sees itself."""
         self._watcher.forget()
         self._watcher.seen = {}
+        self.begin()
         multiprocessing.util.Finalize(None, self.write, exitpriority=0)
+
+    def begin(self) -> None:
+        """Write what this process sees from now on, after some of its calls."""
+        self._part, self._next = uuid4().hex, 0.0
+        self._watcher.after_call = self._write_so_far
+
+    def _write_so_far(self) -> None:
+        began = time.monotonic()
+        if began >= self._next:
+            self.write()
+            now = time.monotonic()
+            self._next = now + RARELY * (now - began)
 
     def write(self) -> None:
         """Write what this process has seen."""
         if self._watcher.seen:
-            with suppress(UsageError):
-                corpus.write(self._watcher.seen, self._folder / uuid4().hex, self._watcher.packages, is_part=True)
+            with suppress(Exception):  # what is watched must not be ended by that
+                corpus.write(self._watcher.seen, self._folder / self._part, self._watcher.packages, is_part=True)
 
 
 def watch_this() -> None:
@@ -87,5 +103,7 @@ def watch_this() -> None:
     watcher = Watcher(packages.split(","), lambda: test, [*filter(None, exclude.split(","))])
     watch = ExitStack()
     watch.enter_context(watcher.watch(most=_LONGER * MOST_OF_A_LOOP))
-    atexit.register(Processes(watcher, Path(place)).write)
+    processes = Processes(watcher, Path(place))
+    processes.begin()
+    atexit.register(processes.write)
     atexit.register(watch.close)

@@ -116,6 +116,8 @@ class Watcher:
         """Objects whose calls are not kept, since there are enough of their class: they may be arguments of others."""
         self._public: dict[tuple[str, str], bool] = {}
         """By module and name: whether it is public."""
+        self.after_call: Callable[[], object] = bool
+        """What is called after a call was kept."""
         self._busy = threading.local()
         self.ended = 0
         """Number of blocks whose watch ended at a loop."""
@@ -238,6 +240,7 @@ class Watcher:
                 try:
                     refused = event == "unwind" or (argument is None and not _returns(frame))
                     opened.returned = REFUSED if refused else noted(argument)
+                    self.after_call()
                 finally:
                     self._busy.now = False
 

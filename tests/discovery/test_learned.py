@@ -354,10 +354,10 @@ def test_processes_that_tests_start_are_watched(
             monkeypatch.setenv("PYTHONPATH", str(HERE.parent), prepend=os.pathsep)
 
 
-        def measure(rows):
+        def measure(label):
             from learned_project.metrics import share
 
-            share(torch.eye(3), torch.arange(rows) * 0)
+            share(torch.eye(3), torch.full((3,), label))
 
 
         def test_of_a_command():
@@ -369,10 +369,15 @@ def test_processes_that_tests_start_are_watched(
 
         def test_of_processes():
             for way in ("fork", "spawn"):
-                process = multiprocessing.get_context(way).Process(target=measure, args=(3,))
+                process = multiprocessing.get_context(way).Process(target=measure, args=(0,))
                 process.start()
                 process.join()
                 assert process.exitcode == 0
+
+
+        def test_of_a_pool():
+            with multiprocessing.get_context("spawn").Pool(1) as pool:
+                pool.map(measure, [1])  # and its workers are ended by a signal
 
 
         def test_of_nothing():
@@ -395,15 +400,15 @@ def test_processes_that_tests_start_are_watched(
     left.mkdir(parents=True)
     (left / "learned_project.json").write_text("{}")
     ran = pytester.runpytest_subprocess("--evalcheck-learn=learned_project", *workers)
-    ran.assert_outcomes(passed=4)
+    ran.assert_outcomes(passed=5)
     entries = read(project / "evalcheck-corpus").entries
     tests_of = {name: sorted(each.tests) for name, each in entries.items()}
     assert tests_of == {
         "learned_project.metrics:Tally": ["tests/test_metrics.py::test_of_a_command"],
-        "learned_project.metrics:share": ["tests/test_metrics.py::test_of_processes"],
+        "learned_project.metrics:share": [f"tests/test_metrics.py::test_of_{each}" for each in ("a_pool", "processes")],
     }
-    (call,) = [call for _, call in entries["learned_project.metrics:share"].calls]
-    assert call.returned == pytest.approx(1 / 3)
+    returned = [call.returned for _, call in entries["learned_project.metrics:share"].calls]
+    assert returned == [pytest.approx(1 / 3)] * 2
     assert not (project / "evalcheck-corpus" / "unfinished").exists()
     line = "evalcheck: nothing was seen in the processes that 1 test started, such as tests/test_metrics.py::test_of_nothing; *"
     ran.stdout.fnmatch_lines([line])

@@ -16,15 +16,13 @@ import pytest
 
 from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.learning import corpus
-from pytest_evalcheck.learning.processes import Processes
+from pytest_evalcheck.learning.processes import RARELY, Processes
 from pytest_evalcheck.learning.watching import MOST_OF_A_LOOP, Seen, Watcher, roots
 from pytest_evalcheck.reports.results import plural
 
 _LEARNED = "evalcheck_learned"
 _STARTED = "evalcheck_started"
 _STARTS = frozenset(("subprocess.Popen", "os.fork", "os.posix_spawn"))
-_RARELY = 20
-"""Factor of the time that writing took, after which what was seen so far is written again."""
 
 
 class Learning:
@@ -73,7 +71,7 @@ class Learning:
         with suppress(UsageError):
             corpus.write(self._watcher.seen, self._folder / corpus.UNFINISHED / worker, self.packages)
         now = time.monotonic()
-        self._next = now + _RARELY * (now - began)
+        self._next = now + RARELY * (now - began)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from pytest_evalcheck import adapters
+from pytest_evalcheck.discovery.control import first_line
 from pytest_evalcheck.discovery.inputs import EC
 from pytest_evalcheck.discovery.observed import Observed
 from pytest_evalcheck.errors import UsageError
@@ -46,14 +47,7 @@ def observed(thing: Any, entry: Seen | None, methods: Sequence[str]) -> list[Obs
         return _with_streams(Observed(construction=construction, imports=(home, *imports)), entry, "")
     found: dict[str, Observed] = {}
     package = entry.module.partition(".")[0]
-    for made in entry.ways:
-        alike = [each for each in entry.objects if each.made == made and each.calls]
-        try:
-            construction, imports = construction_of(entry.name, made or {}, package)
-        except UsageError:
-            continue
-        one = Observed(construction=construction, imports=(home, *imports))
-        number = entry.ways.index(made)
+    for number, one, alike in _constructions(entry):
         if adapters.recognised("metric", thing):
             called = {call.method for each in alike for call in each.calls}
             ways = [(one, method) for method in methods if method in called][:1]
@@ -67,6 +61,18 @@ def observed(thing: Any, entry: Seen | None, methods: Sequence[str]) -> list[Obs
         for each in _values_of_data(entry, package, home):
             found.setdefault(f"{each.construction} {each.inputs}", each)
     return sorted(found.values(), key=lambda each: each.one_sample)
+
+
+def _constructions(entry: Seen) -> Iterator[tuple[int, Observed, list[Object]]]:
+    """Yield the ways to make an object that can be written, each with its number and with the objects it has made."""
+    package, home = entry.module.partition(".")[0], f"from {entry.module} import {entry.name}"
+    for number, made in enumerate(entry.ways):
+        try:
+            construction, imports = construction_of(entry.name, made or {}, package)
+        except UsageError:
+            continue
+        alike = [each for each in entry.objects if each.made == made and each.calls]
+        yield number, Observed(construction=construction, imports=(home, *imports)), alike
 
 
 def _lacks_an_argument(function: Any, entry: Seen) -> bool:
@@ -126,6 +132,12 @@ def why_untried(entry: Seen) -> str:
         return "no call of it that was watched returned a number or a text"
     if len(given) < 2 + bool(entry.objects):
         return "one call of it was watched, and no change of its numbers gives another value: call it with more inputs"
+    errors: list[str] = []
+    for _, one, alike in _constructions(entry):
+        for each in alike[:_MOST_TRIALS]:
+            _by_trial(one, each, entry.module.partition(".")[0], errors)
+    if errors:
+        return f"a repetition of its calls that were watched raised {errors[0]}"
     return "no repetition of its calls that were watched gives a value of its own for each of several inputs"
 
 
@@ -159,12 +171,15 @@ def _shown(tests: Sequence[str]) -> str:
     return f"{tests[0]}{more}"
 
 
-def _by_trial(seen: Observed, observed: Object, package: str) -> list[tuple[Observed, str]]:
+def _by_trial(
+    seen: Observed, observed: Object, package: str, errors: list[str] | None = None
+) -> list[tuple[Observed, str]]:
     """Find out what feeds an object, what gives its value and what starts again, by a repetition of its calls.
 
     A method that returns a value for data, and leaves the object as it is or keeps this value alone, is a function.
     Else the object accumulates: what is given data feeds it, and what is called or read without any, and returned a
-    value then, gives it. Empty where the repetition gives other values than the run.
+    value then, gives it. Empty where the repetition gives other values than the run, or an error: it is told in
+    ``errors``.
     """
     names: dict[str, Any] = {}
     functions: dict[str, None] = {}
@@ -188,8 +203,9 @@ def _by_trial(seen: Observed, observed: Object, package: str) -> list[tuple[Obse
                     begun = call.method
                 elif not given and fed and _is_measure(call.returned) and _returns_again(result, call.returned):
                     value = call.method  # the state of a model that is trained has texts, too
-        except Exception:  # what it needs was not seen
+        except Exception as error:  # what it needs was not seen
             fed = ""
+            (errors if errors is not None else []).append(first_line(error))
     if not (fed and value):
         found = [(each, *as_function(f"{seen.construction}.{each}", getattr(made, each))) for each in functions]
         return [

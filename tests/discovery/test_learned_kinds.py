@@ -303,6 +303,16 @@ SOURCE = """
             return abs(len(said.split()) - len(true.split()))
 
 
+    class Opened:
+        sources = {}
+
+        def __init__(self, name):
+            self.name = name
+
+        def share(self, values):
+            return sum(values) / self.sources[self.name]
+
+
     def judged(said, true, judge):
         return judge.gap(said, true) / 4
 
@@ -394,6 +404,9 @@ def use(code: Any) -> None:
     code.counted([0.5, 1.0, 0.0], 3)
     code.rate(torch.tensor([[3, 1], [2, 6]]))
     code.entry(object(), ["a"])
+    code.Opened.sources["first"] = 4
+    assert [code.Opened("first").share(values) for values in ([1, 2], [3, 5, 4])] == [0.75, 3.0]
+    code.Opened.sources.clear()
     for said, true in (("a b", "a"), ("c d e", "d"), ("f", "g h i")):
         code.judged(said, true, code.Words())
         code.sampled([0.5, len(said) / 8, len(true) / 8], object())
@@ -476,6 +489,7 @@ def test_what_is_made_of_data_or_was_called_once_is_tried(code: Any, name: str, 
 @pytest.mark.parametrize(
     ("name", "why"),
     [
+        ("Opened", "a repetition of its calls that were watched raised KeyError: 'first'"),
         ("sampled", "its argument client has a builtins.object, which a corpus cannot keep"),
         ("entry", "its argument client has a builtins.object, which a corpus cannot keep"),
         ("Smoothed", "no repetition of its calls that were watched gives a value of its own"),

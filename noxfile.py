@@ -22,7 +22,7 @@ ONE_FILE = "fixtures/targets/evalcheck_torchmetrics_aggregation.py"
 # The tests of what is done with pytest and Hypothesis; the others are run once, in the environment of the README.
 ABOUT_THEM = ("engine", "integration", "kinds/test_hostile.py", "kinds/test_registry.py", "reports", "strategies")
 # The tests of what depends on the Python that runs it.
-ABOUT_CODE = ("engine", "expectations", "fixes", "guard", "strategies", "targets")
+ABOUT_CODE = ("discovery", "engine", "expectations", "fixes", "guard", "learning", "strategies", "targets")
 OLDEST_TORCH = "2.4"
 RELEASES = {
     # The oldest that pyproject.toml admits, and the newest there are.

@@ -40,6 +40,7 @@ import time
 import zipfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -225,7 +226,7 @@ def install(name: str, version: str, folder: Path, venv: Path, runner: Runner) -
 
 def reached(mode: str, package: str) -> dict[str, Any]:
     """Try the evaluation code of a package that can be imported here; return names, each with its targets or reason."""
-    from pytest_evalcheck.discovery import learned, proposals
+    from pytest_evalcheck.discovery import learned, proposals, search
     from pytest_evalcheck.discovery.candidates import find
     from pytest_evalcheck.discovery.requests import Request
     from pytest_evalcheck.learning import corpus
@@ -250,7 +251,8 @@ def reached(mode: str, package: str) -> dict[str, Any]:
         if name not in code:
             continue
         limit = min(PER_NAME, LIMIT - 20 - sum(os.times()[:4]))
-        proposed = in_a_fork(lambda each=each: proposals.propose(each), limit) if limit > 1 else "the time limit"
+        look = partial(search.look, each, few=False)
+        proposed = in_a_fork(look, limit) if limit > 1 else "the time limit"
         if isinstance(proposed, str):
             result["why"][name] = proposed
         elif proposed.targets:

@@ -18,7 +18,7 @@ import textwrap
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
 from pytest_evalcheck.discovery.forms import snake_case
@@ -107,8 +107,8 @@ class _Watcher(Watcher):
         """Return the objects that were made or called, with what was done with them."""
         return [(owner(), each) for owner, each in self._objects.values()]
 
-    def _path_of(self, code: CodeType) -> str:
-        name = code.co_name
+    def _path_of(self, frame: FrameType) -> str:
+        code, name = frame.f_code, frame.f_code.co_name
         takes = code.co_argcount + code.co_kwonlyargcount, code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
         without = takes == (1, 0) and not name.startswith(("_", "<"))
         watched = code is self._function or (self._is_class and (name in self._methods or without))

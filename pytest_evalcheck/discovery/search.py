@@ -165,8 +165,8 @@ def discover_in_parts(
         pools = [stack.enter_context(_process(names if importing else None))]
         candidates: list[Candidate] = []
         for request in discovery.requests:
-            look = find_tasks if registry_of(request.module) else find
-            task = pools[0].schedule(look, args=(request,), timeout=SECONDS_TO_IMPORT)
+            finder = find_tasks if registry_of(request.module) else find
+            task = pools[0].schedule(finder, args=(request,), timeout=SECONDS_TO_IMPORT)
             if importing:
                 _import_meanwhile(task, imported)
             found = _found(task, request)
@@ -218,10 +218,14 @@ def discover_in_parts(
 def _look_of(candidate: Candidate, few: bool) -> Callable[[Candidate], Proposed]:
     if registry_of(candidate.module):
         return propose_task
-    return partial(_look, few=few, idle=SECONDS_IDLE)
+    return partial(look, few=few, idle=SECONDS_IDLE)
 
 
-def _look(candidate: Candidate, few: bool, idle: float) -> Proposed:
+def look(candidate: Candidate, *, few: bool, idle: float = SECONDS_IDLE) -> Proposed:
+    """Return the targets of a candidate; after so many seconds without work this process is ended.
+
+    Code under test is called here, which may print, hang or end the process.
+    """
     done = threading.Event()
 
     def end_if_idle() -> None:

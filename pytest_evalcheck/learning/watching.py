@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import itertools
 import sys
 import sysconfig
 import threading
@@ -13,9 +14,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from dis import opname
 from fnmatch import fnmatchcase
+from functools import cached_property
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
-from types import CodeType, FrameType, ModuleType
+from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 from pytest_evalcheck.errors import UsageError
@@ -223,7 +225,7 @@ class Watcher:
         if event == "call":
             code = frame.f_code
             known = self._codes.get(id(code))
-            path = self._path_of(code) if known is None else known[1]
+            path = self._path_of(frame) if known is None else known[1]
             if path and not getattr(self._busy, "now", False) and not _awaits(frame):
                 self._busy.now = True
                 try:
@@ -244,16 +246,15 @@ class Watcher:
                 finally:
                     self._busy.now = False
 
-    def _path_of(self, code: CodeType) -> str:
-        """Decide once whether a code is watched."""
-        path = code.co_qualname if hasattr(code, "co_qualname") else code.co_name
+    def _path_of(self, frame: FrameType) -> str:
+        """Decide once whether the code of a frame is watched."""
+        code, path = frame.f_code, ""
+        watched = any(Path(code.co_filename).is_relative_to(root) for root in self._roots)
+        if watched and not code.co_flags & (inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR):
+            path = code.co_qualname if hasattr(code, "co_qualname") else _path_in(frame.f_globals, code)
         parts = path.split(".")
         special = ("__init__", "__call__")
-        public = all(not part.startswith("_") or part in special for part in parts)
-        watched = (
-            public and len(parts) <= 2 and any(Path(code.co_filename).is_relative_to(root) for root in self._roots)
-        )
-        watched = watched and not code.co_flags & (inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR)
+        watched = len(parts) <= 2 and all(not part.startswith("_") or part in special for part in parts)
         self._codes[id(code)] = (code, path if watched else "")
         return path if watched else ""
 
@@ -421,6 +422,18 @@ class _LoaderWithoutWatch(SourceFileLoader):
             super().exec_module(module)
         finally:
             sys.setprofile(watch)
+
+
+def _path_in(names: dict[str, Any], code: CodeType) -> str:
+    """Return the path of a code in its module, which the code has itself from Python 3.11 on; empty for any other."""
+    classes = [each for each in [*names.values()] if isinstance(each, type) and each.__module__ == names["__name__"]]
+    for value in itertools.chain([*names.values()], *([*vars(cls).values()] for cls in classes)):
+        kept = value.__func__ if isinstance(value, (staticmethod, classmethod)) else value
+        kept = kept.fget if isinstance(kept, property) else kept.func if isinstance(kept, cached_property) else kept
+        function = inspect.unwrap(kept) if isinstance(kept, FunctionType) else None
+        if function is not None and function.__code__ is code:
+            return str(function.__qualname__)
+    return ""
 
 
 def _awaits(frame: FrameType) -> bool:

@@ -119,7 +119,7 @@ class Watcher:
         self._public: dict[tuple[str, str], bool] = {}
         """By module and name: whether it is public."""
         self.after_call: Callable[[], object] = bool
-        """What is called after a call was kept."""
+        """A function without arguments, called after the result of a call was kept."""
         self._busy = threading.local()
         self.ended = 0
         """Number of blocks whose watch ended at a loop."""

@@ -301,8 +301,12 @@ def _operates(subject: MetricSubject, rows: Sequence[Any], value: Any) -> str:
             value = record.compute()
     if found := _selects_rows(value, given):
         return found
-    written = (line for line in before.changes() if re.match(r"[^:]*\.[a-z]\w*:", line)) if before else iter(())
-    return f"{WRITES}, {line}" if (line := next(written, "")) else ""
+    return f"{WRITES}, {line}" if before and (line := written_into(before)) else ""
+
+
+def written_into(before: Snapshot) -> str:
+    """Return the change of an attribute of an object that was set, or got more entries, as a cache does; else ''."""
+    return next((line for line in before.changes() if re.match(r"[^:]*\.[a-z]\w*(:|\[.* was added)", line)), "")
 
 
 def _selects_rows(value: Any, arguments: Arguments) -> str:

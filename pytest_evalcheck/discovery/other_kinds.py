@@ -10,10 +10,12 @@ from functools import partial
 from typing import Any
 
 import pytest_evalcheck
+from pytest_evalcheck.discovery.control import written_into
 from pytest_evalcheck.discovery.inputs import EC, ES, Inputs
 from pytest_evalcheck.discovery.learned import construction_of, how_called, is_model, own_name, state_of
 from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.expectations.comparison import EXACT, Tolerance, attributes, difference, plain
+from pytest_evalcheck.guard.mutation_guard import Snapshot
 from pytest_evalcheck.kinds.common.process_state import isolated_process, same_random_numbers
 from pytest_evalcheck.kinds.loop.record import LoopData
 from pytest_evalcheck.learning.streams import batches_of, calls_of, streams_seen
@@ -241,7 +243,11 @@ def _is_scorer(make: Callable[[], Any], inputs: Any) -> bool:
     """Return whether documents have scores or answers, the same twice, that are not all the same."""
     rows = inputs.fixed(_MANY)
     (record, made), (other, _) = make(), make()
-    first = [*record.score(*inputs.collate(rows))]
+    given = inputs.collate(rows)
+    written = Snapshot(given)
+    first = [*record.score(*given)]
+    if written_into(written):
+        return False
     before = state_of(made)
     again, second = ([*each.score(*inputs.collate(rows))] for each in (record, other))
     # It may keep the last score. A filter and a series keep more.

@@ -290,7 +290,8 @@ def non_finite_numbers_are_reported(metric: MetricSubject, case: NonFinite) -> N
 
     An infinity may also have the value that a large finite number has, as in a maximum: there it is a number. Where any
     finite number in its place gives the same value, too, the sample does not count, and nothing can be seen of it. A
-    value of several parts may count what is left out: a number of samples that no finite number changes.
+    value of several parts may count what is left out: a number of samples that no finite number changes. A truth value
+    of what only a run has shown is that of a predicate, and has no place for a NaN.
 
     Why: a diverged model that outputs NaN must not get a score, least of all a good one.
     Usual cause: comparisons and argmax turn NaN into an ordinary answer; `nan_to_num` and masks remove it.
@@ -298,6 +299,9 @@ def non_finite_numbers_are_reported(metric: MetricSubject, case: NonFinite) -> N
     """
     value, warned = metric.value_and_warnings(case.split)
     reported = isinstance(value, Raised) or has_nonfinite(value) or warned
+    if metric.inputs.observed and not reported and str(getattr(value, "dtype", type(value).__name__)).endswith("bool"):
+        inconclusive("its value is a truth value, as of a predicate: a NaN has no place in it")
+        return
     others = [] if reported else _with_finite_numbers(metric, case)
     if others and all(difference(value, other, metric.tolerance) is None for other in others):
         inconclusive("in these samples any number in its place gives the same value, so that none can be seen")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -118,3 +119,13 @@ def test_a_count_is_a_trace_where_finite_numbers_change_nothing() -> None:
 
     (cell,) = ec.run(described, select="EC216", effort="normal").cells
     assert cell.outcome == "passed", cell.reason
+
+
+@pytest.mark.parametrize(("observed", "outcome"), [("your tests use", "not applicable"), ("", "failed")])
+def test_a_predicate_that_nobody_declared_a_metric_has_no_place_for_a_nan(observed: str, outcome: str) -> None:
+    @ec.metric(inputs=replace(es.regression(), observed=observed))
+    def near() -> Any:
+        return lambda preds, target: (preds - target).abs().nansum() < 3 * len(preds)
+
+    (cell,) = ec.run(near, select="EC216", effort="normal").cells
+    assert cell.outcome == outcome, cell.reason

@@ -52,7 +52,7 @@ def observed(thing: Any, entry: Seen | None, methods: Sequence[str]) -> list[Obs
             called = {call.method for each in alike for call in each.calls}
             ways = [(one, method) for method in methods if method in called][:1]
         else:
-            trials = (_by_trial(one, each, package) for each in alike[:_MOST_TRIALS])
+            trials = (_by_trial(one, each, package, []) for each in alike[:_MOST_TRIALS])
             ways = next(filter(None, trials), [])
         for described, method in ways:
             for each in _with_streams(described, entry, method, number):
@@ -133,11 +133,10 @@ def why_untried(entry: Seen) -> str:
     if len(given) < 2 + bool(entry.objects):
         return "one call of it was watched, and no change of its numbers gives another value: call it with more inputs"
     errors: list[str] = []
-    for _, one, alike in _constructions(entry):
-        for each in alike[:_MOST_TRIALS]:
-            _by_trial(one, each, entry.module.partition(".")[0], errors)
-    if errors:
-        return f"a repetition of its calls that were watched raised {errors[0]}"
+    for one, each in ((one, each) for _, one, alike in _constructions(entry) for each in alike[:_MOST_TRIALS]):
+        _by_trial(one, each, entry.module.partition(".")[0], errors)
+        if errors:
+            return f"a repetition of its calls that were watched raised {errors[0]}"
     return "no repetition of its calls that were watched gives a value of its own for each of several inputs"
 
 
@@ -171,9 +170,7 @@ def _shown(tests: Sequence[str]) -> str:
     return f"{tests[0]}{more}"
 
 
-def _by_trial(
-    seen: Observed, observed: Object, package: str, errors: list[str] | None = None
-) -> list[tuple[Observed, str]]:
+def _by_trial(seen: Observed, observed: Object, package: str, errors: list[str]) -> list[tuple[Observed, str]]:
     """Find out what feeds an object, what gives its value and what starts again, by a repetition of its calls.
 
     A method that returns a value for data, and leaves the object as it is or keeps this value alone, is a function.
@@ -205,7 +202,7 @@ def _by_trial(
                     value = call.method  # the state of a model that is trained has texts, too
         except Exception as error:  # what it needs was not seen
             fed = ""
-            (errors if errors is not None else []).append(first_line(error))
+            errors.append(first_line(error))
     if not (fed and value):
         found = [(each, *as_function(f"{seen.construction}.{each}", getattr(made, each))) for each in functions]
         return [

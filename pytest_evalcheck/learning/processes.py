@@ -31,11 +31,18 @@ _LONGER = 20
 """Factor of the limit of a loop: a process that is started imports its libraries under watch."""
 
 
+def clear(corpora: Path) -> None:
+    """Remove what was written for runs that go on, and the folder of the corpus where it has nothing else."""
+    shutil.rmtree(corpora / corpus.UNFINISHED, ignore_errors=True)
+    with suppress(OSError):
+        corpora.rmdir()
+
+
 class Processes:
     """The processes that watched tests start, and the folder into which these write."""
 
     def __init__(self, watcher: Watcher, folder: Path) -> None:
-        self._watcher, self._folder = watcher, folder
+        self._watcher, self._folder = watcher, folder.resolve()
         self._part, self._next = "", 0.0
         multiprocessing.util.register_after_fork(self, Processes._go_on)
 
@@ -46,9 +53,11 @@ class Processes:
             _PACKAGES: ",".join(self._watcher.packages),
             _EXCLUDE: ",".join(self._watcher.exclude),
             _TEST: test,
-            _PLACE: str(self._folder.resolve()),
+            _PLACE: str(self._folder),
             "PYTHONPATH": os.pathsep.join([_STARTED, *filter(None, [os.environ.get("PYTHONPATH")])]),
         }
+        with suppress(OSError):  # it is said when the corpus is written
+            self._folder.mkdir(parents=True, exist_ok=True)
         before = {name: os.environ.get(name) for name in given}
         os.environ.update(given)
         try:
@@ -66,10 +75,6 @@ class Processes:
             for each in self._folder.glob("*")
         }
         return [corpus.read(texts[text]).entries for text in sorted(texts)]
-
-    def clear(self) -> None:
-        """Remove what the processes of an earlier run have written, which did not end."""
-        shutil.rmtree(self._folder, ignore_errors=True)
 
     def _go_on(self) -> None:
         """Begin anew in a process that was forked, which writes what it sees itself."""
@@ -92,7 +97,7 @@ class Processes:
 
     def write(self) -> None:
         """Write what this process has seen."""
-        if self._watcher.seen:
+        if self._watcher.seen and self._folder.is_dir():  # else the run has ended before
             with suppress(Exception):  # what is watched must not be ended by that
                 corpus.write(self._watcher.seen, self._folder / self._part, self._watcher.packages, is_part=True)
 

@@ -16,7 +16,7 @@ import pytest
 
 from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.learning import corpus
-from pytest_evalcheck.learning.processes import RARELY, Processes
+from pytest_evalcheck.learning.processes import RARELY, Processes, clear
 from pytest_evalcheck.learning.watching import MOST_OF_A_LOOP, Seen, Watcher, roots
 from pytest_evalcheck.reports.results import plural
 
@@ -37,9 +37,10 @@ class Learning:
         self._lines: list[str] = []
         self._process, self._next = os.getpid(), 0.0
         self._folder = config.rootpath / corpus.FOLDER
-        self._processes = Processes(self._watcher, self._folder / corpus.UNFINISHED / "processes")
+        place = self._folder / corpus.UNFINISHED / "processes"
         if not hasattr(config, "workerinput"):
-            self._processes.clear()
+            shutil.rmtree(place, ignore_errors=True)
+        self._processes = Processes(self._watcher, place)
         self._started: set[str] = set()
         """Tests that have started other processes of Python."""
         sys.addaudithook(self._note_process)
@@ -98,7 +99,7 @@ class Learning:
             output[_STARTED] = [*self._started]
             output[_LEARNED] = {package: text for package, (text, _) in corpus.texts(seen, self.packages).items()}
             return
-        shutil.rmtree(self._folder / corpus.UNFINISHED, ignore_errors=True)
+        clear(self._folder)
         try:
             written = corpus.write(seen, self._folder, self.packages)
         except UsageError as error:
@@ -219,7 +220,7 @@ def learn_script(asked: str, script: str, arguments: list[str]) -> list[str]:
     finally:
         sys.argv = before
     seen = corpus.merged([watcher.seen, *processes.parts()])
-    shutil.rmtree(folder / corpus.UNFINISHED, ignore_errors=True)
+    clear(folder)
     written = corpus.write(seen, folder, packages)
     return [*lines, *corpus.summary(seen, packages), *wrote(written)]
 

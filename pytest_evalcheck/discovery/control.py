@@ -286,7 +286,7 @@ def _refuses_small_batches(subject: MetricSubject, rows: Sequence[Any]) -> str:
 
 
 def _operates(subject: MetricSubject, rows: Sequence[Any], value: Any) -> str:
-    """Return a reason if it returns rows of its arguments, or sets attributes of objects in them, else ''.
+    """Return a reason if it returns an argument or rows of some, or sets attributes of objects in them, else ''.
 
     A function that writes into an array, or a list, may be a metric with a fault. The value of these rows is known; it
     is computed again, since what a function returns may be what it has changed.
@@ -299,6 +299,8 @@ def _operates(subject: MetricSubject, rows: Sequence[Any], value: Any) -> str:
         else:
             record.update(*given.args, **given.kwargs)
             value = record.compute()
+    if any(value is each for each in (*given.args, *given.kwargs.values())):  # such as an update in place
+        return f"{SELECTS_ROWS}: one of them itself"
     if found := _selects_rows(value, given):
         return found
     return f"{WRITES}, {line}" if before and (line := written_into(before)) else ""

@@ -116,6 +116,10 @@ SOURCE = """
         return steps
 
 
+    def moved(state, gain):
+        return state.add_(gain.clamp_(min=0) * 0.5)
+
+
     def named_gap(inp, model=None, *, targ):
         return float((inp - targ).abs().mean()) if model is None else 0.0
 
@@ -382,6 +386,8 @@ def use(code: Any) -> None:
         code.Measured(0.5).measure(code.Case("a b", answer))
         code.installed([code.rate] if "a" in answer else [])
         code.named_only(said=answer[:1], expected=answer)
+    for count in (4, 3):
+        code.moved(torch.arange(count).float(), torch.linspace(-1, 2, count))
     for function in (code.attached, code.clipped):
         function([code.Box(1.0), code.Box(2.0), code.Box(0.5)], [0.5, 0.25, 1.0])
         function([code.Box(3.0), code.Box(4.0)], [0.75, 0.1])
@@ -576,6 +582,7 @@ def test_what_is_written_runs(code: Any, pytester: pytest.Pytester) -> None:
         ("coin", "it is random"),
         ("checked", "it returns rows of its arguments"),
         ("installed", "it returns rows of its arguments"),
+        ("moved", "it returns rows of its arguments: one of them itself"),
         ("attached", "it writes into objects of its arguments, batch[0][0].score: 0.0 became "),
         ("Plan", "it returns rows of its arguments, as a record of them"),
         ("one", "right and wrong predictions have the same value, 1.0"),

@@ -75,7 +75,7 @@ def _expect_nothing(value: Any, blank: Any, metric: MetricSubject, case: Stream,
         expect(value).equals(blank, about=about, id=id)
 
 
-@check("EC205", conditions=("several batches",), after=("EC214", "EC206"))
+@check("EC205", conditions=("several batches",), after=("EC214", "EC206"), decides=True)
 def compute_is_idempotent(metric: MetricSubject, case: Stream) -> None:
     """`compute()` twice gives the same value, with its cache and without; calls between updates change nothing.
 
@@ -144,7 +144,7 @@ _ROWS = 32
 """Number of rows of the first batch of a stream of many."""
 
 
-@check("EC206", conditions=("several batches",))
+@check("EC206", conditions=("several batches",), decides=True)
 def update_does_not_change_its_inputs(metric: MetricSubject, case: Stream) -> None:
     """`update` does not change its inputs, and neither does a function that is called with all samples.
 

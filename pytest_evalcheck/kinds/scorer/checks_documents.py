@@ -43,7 +43,7 @@ def every_document_gets_one_score_in_order(scorer: ScorerSubject, case: Malforme
         )
 
 
-@check("EC402", conditions=("several documents",))
+@check("EC402", conditions=("several documents",), decides=True)
 def scoring_does_not_modify_its_inputs(scorer: ScorerSubject, case: Documents) -> None:
     """Documents, responses and configuration are as before, and responses that can be read once are read once.
 

@@ -47,7 +47,8 @@ def observed(thing: Any, entry: Seen | None, methods: Sequence[str]) -> list[Obs
         return _with_streams(Observed(construction=construction, imports=(home, *imports)), entry, "")
     found: dict[str, Observed] = {}
     package = entry.module.partition(".")[0]
-    for number, one, alike in _constructions(entry):
+    for number, construction, imports, alike in constructions(entry):
+        one = Observed(construction=construction, imports=(home, *imports))
         if adapters.recognised("metric", thing):
             called = {call.method for each in alike for call in each.calls}
             ways = [(one, method) for method in methods if method in called][:1]
@@ -63,16 +64,14 @@ def observed(thing: Any, entry: Seen | None, methods: Sequence[str]) -> list[Obs
     return sorted(found.values(), key=lambda each: each.one_sample)
 
 
-def _constructions(entry: Seen) -> Iterator[tuple[int, Observed, list[Object]]]:
-    """Yield the ways to make an object that can be written, each with its number and with the objects it has made."""
-    package, home = entry.module.partition(".")[0], f"from {entry.module} import {entry.name}"
+def constructions(entry: Seen) -> Iterator[tuple[int, str, tuple[str, ...], list[Object]]]:
+    """Yield the ways to make an object that can be written: number, source, imports, and the objects with calls."""
     for number, made in enumerate(entry.ways):
         try:
-            construction, imports = construction_of(entry.name, made or {}, package)
+            construction, imports = construction_of(entry.name, made or {}, entry.module.partition(".")[0])
         except UsageError:
             continue
-        alike = [each for each in entry.objects if each.made == made and each.calls]
-        yield number, Observed(construction=construction, imports=(home, *imports)), alike
+        yield number, construction, imports, [each for each in entry.objects if each.made == made and each.calls]
 
 
 def _lacks_an_argument(function: Any, entry: Seen) -> bool:
@@ -132,11 +131,13 @@ def why_untried(entry: Seen) -> str:
         return "no call of it that was watched returned a number or a text"
     if len(given) < 2 + bool(entry.objects):
         return "one call of it was watched, and no change of its numbers gives another value: call it with more inputs"
+    package, home = entry.module.partition(".")[0], f"from {entry.module} import {entry.name}"
     errors: list[str] = []
-    for one, each in ((one, each) for _, one, alike in _constructions(entry) for each in alike[:_MOST_TRIALS]):
-        _by_trial(one, each, entry.module.partition(".")[0], errors)
-        if errors:
-            return f"a repetition of its calls that were watched raised {errors[0]}"
+    for _, construction, imports, alike in constructions(entry):
+        for each in alike[:_MOST_TRIALS]:
+            _by_trial(Observed(construction=construction, imports=(home, *imports)), each, package, errors)
+            if errors:
+                return f"a repetition of its calls that were watched raised {errors[0]}"
     return "no repetition of its calls that were watched gives a value of its own for each of several inputs"
 
 
@@ -175,8 +176,8 @@ def _by_trial(seen: Observed, observed: Object, package: str, errors: list[str])
 
     A method that returns a value for data, and leaves the object as it is or keeps this value alone, is a function.
     Else the object accumulates: what is given data feeds it, and what is called or read without any, and returned a
-    value then, gives it. Empty where the repetition gives other values than the run, or an error: it is told in
-    ``errors``.
+    value then, gives it. Empty where the repetition gives other values than the run, or an error, which is
+    added to ``errors``.
     """
     names: dict[str, Any] = {}
     functions: dict[str, None] = {}

@@ -12,7 +12,7 @@ from typing import Any
 import pytest_evalcheck
 from pytest_evalcheck.discovery.control import written_into
 from pytest_evalcheck.discovery.inputs import EC, ES, Inputs
-from pytest_evalcheck.discovery.learned import construction_of, how_called, is_model, own_name, state_of
+from pytest_evalcheck.discovery.learned import construction_of, constructions, how_called, is_model, own_name, state_of
 from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.expectations.comparison import EXACT, Tolerance, attributes, difference, plain
 from pytest_evalcheck.guard.mutation_guard import Snapshot
@@ -54,12 +54,8 @@ def _ways(thing: Any, entry: Seen) -> Iterator[OfKind]:
     if not entry.is_class:
         yield from _targets_from_calls(thing, entry, "", 0, entry.name, (), package)
         return
-    for number, made in enumerate(entry.ways):
-        try:
-            construction, imports = construction_of(entry.name, made or {}, package)
-        except UsageError:
-            continue
-        calls = [call for each in entry.objects if each.made == made for call in each.calls]
+    for number, construction, imports, alike in constructions(entry):
+        calls = [call for each in alike for call in each.calls]
         yield from (
             OfKind(construction=construction, imports=(*imports, *more), described=described, inputs=inputs, **_DECODED)
             for call in calls

@@ -278,7 +278,7 @@ def _import_meanwhile(task: Any, imported: Connection) -> None:
 
 
 def _import_quietly(*names: str) -> None:
-    """Import modules; an error is told where the targets are collected, which import them again."""
+    """Import modules; the targets import them again where they are collected, and report an error then."""
     sink = io.StringIO()
     with warnings.catch_warnings(), redirect_stdout(sink), redirect_stderr(sink):
         warnings.simplefilter("ignore")

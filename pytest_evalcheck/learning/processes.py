@@ -12,7 +12,7 @@ import multiprocessing.util
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
@@ -25,8 +25,8 @@ _EXCLUDE = "EVALCHECK_LEARN_EXCLUDE"
 _TEST = "EVALCHECK_LEARN_TEST"
 _PLACE = "EVALCHECK_LEARN_PLACE"
 _STARTED = str(Path(__file__).with_name("started"))
-RARELY = 20
-"""Factor of the time that writing took, after which what was seen so far is written again."""
+_RARELY = 20
+"""Factor of the time that an act took, after which it is done again."""
 _LONGER = 20
 """Factor of the limit of a loop: a process that is started imports its libraries under watch."""
 
@@ -38,12 +38,27 @@ def clear(corpora: Path) -> None:
         corpora.rmdir()
 
 
-class Processes:
-    """The processes that watched tests start, and the folder into which these write."""
+class Rarely:
+    """An act that is done when it is called, unless it was done a short time before."""
 
-    def __init__(self, watcher: Watcher, folder: Path) -> None:
-        self._watcher, self._folder = watcher, folder.resolve()
-        self._part, self._next = "", 0.0
+    def __init__(self, act: Callable[[], object]) -> None:
+        self._act, self._next = act, 0.0
+
+    def __call__(self) -> None:
+        began = time.monotonic()
+        if began >= self._next:
+            self._act()
+            now = time.monotonic()
+            self._next = now + _RARELY * (now - began)
+
+
+class Processes:
+    """The processes that watched tests start, and the folder in that of the corpora into which these write."""
+
+    def __init__(self, watcher: Watcher, corpora: Path) -> None:
+        self._watcher, self._corpora = watcher, corpora.resolve()
+        self._folder = self._corpora / corpus.UNFINISHED / "processes"
+        self._part = ""
         multiprocessing.util.register_after_fork(self, Processes._go_on)
 
     @contextmanager
@@ -53,7 +68,7 @@ class Processes:
             _PACKAGES: ",".join(self._watcher.packages),
             _EXCLUDE: ",".join(self._watcher.exclude),
             _TEST: test,
-            _PLACE: str(self._folder),
+            _PLACE: str(self._corpora),
             "PYTHONPATH": os.pathsep.join([_STARTED, *filter(None, [os.environ.get("PYTHONPATH")])]),
         }
         with suppress(OSError):  # it is said when the corpus is written
@@ -67,6 +82,10 @@ class Processes:
                 if os.environ.get(name) == given[name]:  # else a test has changed it for those after it
                     os.environ.pop(name)
                     os.environ.update({name: value} if value is not None else {})
+
+    def forget_earlier(self) -> None:
+        """Remove what processes have written of a run that did not end."""
+        shutil.rmtree(self._folder, ignore_errors=True)
 
     def parts(self) -> list[Mapping[str, Seen]]:
         """Return what the processes that have ended have seen, in an order that does not depend on when they ended."""
@@ -85,15 +104,8 @@ class Processes:
 
     def begin(self) -> None:
         """Write what this process sees from now on, after some of its calls."""
-        self._part, self._next = uuid4().hex, 0.0
-        self._watcher.after_call = self._write_so_far
-
-    def _write_so_far(self) -> None:
-        began = time.monotonic()
-        if began >= self._next:
-            self.write()
-            now = time.monotonic()
-            self._next = now + RARELY * (now - began)
+        self._part = uuid4().hex
+        self._watcher.after_call = Rarely(self.write)
 
     def write(self) -> None:
         """Write what this process has seen."""

@@ -24,7 +24,17 @@ from hypothesis import strategies as st
 from pytest_evalcheck.errors import UsageError, nearest
 from pytest_evalcheck.learning import corpus
 from pytest_evalcheck.learning.annotated import ORIGIN, seen_in_annotations
-from pytest_evalcheck.learning.values import INDEX, TABLES, decoded, is_array, is_cut, is_kept, made_array, made_table
+from pytest_evalcheck.learning.values import (
+    INDEX,
+    TABLES,
+    decoded,
+    drawn,
+    is_array,
+    is_cut,
+    is_kept,
+    made_array,
+    made_table,
+)
 from pytest_evalcheck.learning.watching import Seen
 from pytest_evalcheck.strategies.arguments import Arguments
 from pytest_evalcheck.strategies.samples import SampleStrategy
@@ -761,16 +771,7 @@ def _padding(column: Column) -> Any:
 def _seeded(column: Column, seeds: Sequence[int]) -> Any:
     import numpy
 
-    low, high = column.low, column.high
-    made = []
-    for seed in seeds:
-        generator = numpy.random.RandomState(seed)  # its numbers do not change with the release
-        fractions = "float" in column.dtype
-        made.append(
-            generator.uniform(low, high, column.trailing)
-            if fractions
-            else generator.randint(int(low), int(high) + 1, column.trailing)
-        )
+    made = [drawn(seed, column.dtype, column.low, column.high, column.trailing) for seed in seeds]
     whole = numpy.stack(made) if made else numpy.zeros((0, *column.trailing))
     return made_array(column.container, column.dtype, whole, (0, *column.trailing))
 

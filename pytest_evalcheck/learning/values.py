@@ -388,14 +388,20 @@ def _restored(value: Mapping[str, Any]) -> Any:
 
 def _all_rows(value: Mapping[str, Any], shape: tuple[int, ...]) -> list[Any]:
     """Return rows for the whole shape: those that were kept, in turn, or numbers of their range where none was."""
-    import numpy
-
     if value["rows"] or "low" not in value:
         return [*itertools.islice(itertools.cycle(value["rows"]), shape[0])]
     low, high, dtype = value["low"], value["high"], str(value["dtype"])
-    seeded = numpy.random.RandomState(zlib.crc32(repr((dtype, shape, low, high)).encode()))
-    drawn = seeded.uniform(low, high, shape) if "float" in dtype else seeded.randint(int(low), int(high) + 1, shape)
-    return list(drawn.tolist())
+    return list(drawn(zlib.crc32(repr((dtype, shape, low, high)).encode()), dtype, low, high, shape).tolist())
+
+
+def drawn(seed: int, dtype: str, low: float, high: float, shape: tuple[int, ...]) -> Any:
+    """Return a NumPy array of numbers of a range, whole ones unless the dtype is of floats."""
+    import numpy
+
+    generator = numpy.random.RandomState(seed)  # its numbers do not change with the release
+    return (
+        generator.uniform(low, high, shape) if "float" in dtype else generator.randint(int(low), int(high) + 1, shape)
+    )
 
 
 def made_array(home: str, dtype: str, rows: Any, shape: tuple[int, ...]) -> Any:

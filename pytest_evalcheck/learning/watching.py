@@ -248,13 +248,13 @@ class Watcher:
 
     def _path_of(self, frame: FrameType) -> str:
         """Decide once whether the code of a frame is watched."""
-        code, path = frame.f_code, ""
-        watched = any(Path(code.co_filename).is_relative_to(root) for root in self._roots)
-        if watched and not code.co_flags & (inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR):
-            path = code.co_qualname if hasattr(code, "co_qualname") else _path_in(frame.f_globals, code)
-        parts = path.split(".")
-        special = ("__init__", "__call__")
-        watched = len(parts) <= 2 and all(not part.startswith("_") or part in special for part in parts)
+        code = frame.f_code
+        path = code.co_qualname if hasattr(code, "co_qualname") else code.co_name
+        watched = _is_public_path(path) and not code.co_flags & (inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR)
+        watched = watched and any(Path(code.co_filename).is_relative_to(root) for root in self._roots)
+        if watched and not hasattr(code, "co_qualname"):
+            path = _path_in(frame.f_globals, code)
+            watched = _is_public_path(path)
         self._codes[id(code)] = (code, path if watched else "")
         return path if watched else ""
 
@@ -363,19 +363,14 @@ class Watcher:
 
         One of a class without a constructor, and without attributes of its own, is made without any.
         """
-        cls = type(value)
+        cls, arguments = type(value), None
         for known in (self._objects.get(id(value)), self._others.get(id(value))):  # an id is used again
-            if known is not None and known[0]() is value and known[1].made is not None:
-                return {"made": f"{cls.__module__}:{cls.__qualname__}", "arguments": known[1].made}
-        plain = all(getattr(cls, name) is getattr(object, name) for name in ("__init__", "__new__"))
-        if (
-            plain
-            and getattr(value, "__dict__", None) == {}
-            and cls.__module__.partition(".")[0] in self.packages
-            and "<" not in cls.__qualname__
-        ):
-            return {"made": f"{cls.__module__}:{cls.__qualname__}", "arguments": {}}
-        return None
+            if arguments is None and known is not None and known[0]() is value:
+                arguments = known[1].made
+        if arguments is None and cls.__module__.partition(".")[0] in self.packages and "<" not in cls.__qualname__:
+            plain = all(getattr(cls, name) is getattr(object, name) for name in ("__init__", "__new__"))
+            arguments = {} if plain and getattr(value, "__dict__", None) == {} else None
+        return None if arguments is None else {"made": f"{cls.__module__}:{cls.__qualname__}", "arguments": arguments}
 
     def _is_inside(self, frame: FrameType, owner: Any) -> bool:
         """Return whether another watched call of the same object is running."""
@@ -422,6 +417,12 @@ class _LoaderWithoutWatch(SourceFileLoader):
             super().exec_module(module)
         finally:
             sys.setprofile(watch)
+
+
+def _is_public_path(path: str) -> bool:
+    """Return whether a path in a module is that of a public function, or of a method of a public class."""
+    parts = path.split(".")
+    return len(parts) <= 2 and all(not part.startswith("_") or part in ("__init__", "__call__") for part in parts)
 
 
 def _path_in(names: dict[str, Any], code: CodeType) -> str:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import runpy
-import shutil
 import sys
-import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -16,7 +14,7 @@ import pytest
 
 from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.learning import corpus
-from pytest_evalcheck.learning.processes import RARELY, Processes, clear
+from pytest_evalcheck.learning.processes import Processes, Rarely, clear
 from pytest_evalcheck.learning.watching import MOST_OF_A_LOOP, Seen, Watcher, roots
 from pytest_evalcheck.reports.results import plural
 
@@ -35,12 +33,11 @@ class Learning:
         self._parts: dict[str, Mapping[str, Seen]] = {}
         """By worker: what it has seen."""
         self._lines: list[str] = []
-        self._process, self._next = os.getpid(), 0.0
+        self._process, self._keep_so_far = os.getpid(), Rarely(self._write_so_far)
         self._folder = config.rootpath / corpus.FOLDER
-        place = self._folder / corpus.UNFINISHED / "processes"
+        self._processes = Processes(self._watcher, self._folder)
         if not hasattr(config, "workerinput"):
-            shutil.rmtree(place, ignore_errors=True)
-        self._processes = Processes(self._watcher, place)
+            self._processes.forget_earlier()
         self._started: set[str] = set()
         """Tests that have started other processes of Python."""
         sys.addaudithook(self._note_process)
@@ -61,18 +58,14 @@ class Learning:
         finally:
             self._test = ""
             self._watcher.forget()
-            self._keep_so_far()
+            if os.getpid() == self._process:
+                self._keep_so_far()
 
-    def _keep_so_far(self) -> None:
-        """Write now and then what was seen so far: a test may end its process, or never end."""
-        began = time.monotonic()
-        if began < self._next or os.getpid() != self._process:
-            return
+    def _write_so_far(self) -> None:
+        """Write what was seen so far: a test may end its process, or never end."""
         worker = getattr(self.config, "workerinput", {}).get("workerid", "main")
         with suppress(UsageError):
             corpus.write(self._watcher.seen, self._folder / corpus.UNFINISHED / worker, self.packages)
-        now = time.monotonic()
-        self._next = now + RARELY * (now - began)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -204,7 +197,7 @@ def learn_script(asked: str, script: str, arguments: list[str]) -> list[str]:
             raise UsageError(f"there is no script and no module {script}") from None
     watcher = Watcher(packages, lambda: script, exclude)
     folder = Path(corpus.FOLDER)
-    processes = Processes(watcher, folder / corpus.UNFINISHED / "processes")
+    processes = Processes(watcher, folder)
     before, sys.argv = sys.argv, [script, *arguments]
     lines = []
     try:

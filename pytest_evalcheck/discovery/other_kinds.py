@@ -109,7 +109,8 @@ def _targets_from_calls(
             continue
         others = f", {rest[1:-1]}" if rest[1:-1] else ""
         first = stream.columns[0].path[0]
-        by_name = f"{first}=" if first in stream.by_name else ""
+        begins = first == stream.order[0][0] or first.isdigit()
+        by_name = "" if begins and first not in stream.by_name else f"{first}="  # an option may come before it
         scored = f"{called}({by_name}responses[0], **document{others})"
         if awaited:
             scored, more = f"asyncio.run({scored})", (*more, "import asyncio")

@@ -307,6 +307,10 @@ SOURCE = """
             return abs(len(said.split()) - len(true.split()))
 
 
+    def covered(case, said):
+        return len({*said.split()} & {*case.answer.split()}) / len(case.answer.split())
+
+
     class Context:
         def __init__(self, most):
             self.most, self.cache = most, {}
@@ -362,6 +366,7 @@ def use(code: Any) -> None:
     for said, answer in (("a b", "a b"), ("a", "a b"), ("x y z", "a")):
         judge.judge(said, code.Case("q", answer))
         code.overlap(said, answer)
+        code.covered(code.Case("q", "a b"), said)
         code.report(said, answer).share()
         code.extracted(said, answer.split()[::-1])
     for scale in (1.0, 0.5):  # the memory of the second one is damaged with every step
@@ -469,6 +474,12 @@ def _proposed(code: Any, name: str) -> Proposed:
         ("overlap", "scorer", "ec.Scorer.of(lambda responses, document: made(responses[0], **document))"),
         ("extracted", "scorer", "ec.Scorer.of(lambda responses, document: made(responses[0], **document))"),
         ("report", "scorer", "ec.Scorer.of(lambda responses, document: made(responses[0], **document))"),
+        (
+            "covered",
+            "scorer",
+            "ec.Scorer.of(lambda responses, document: made(said=responses[0], **document, "
+            "case=Case(question='q', answer='a b')))",
+        ),
     ],
 )
 def test_a_kind_is_found_by_trial(code: Any, name: str, kind: str, described: str) -> None:

@@ -18,7 +18,7 @@ from pytest_evalcheck.expectations.comparison import Raised, Tolerance, differen
 from pytest_evalcheck.expectations.failures import CheckFailure
 from pytest_evalcheck.guard.mutation_guard import Snapshot
 from pytest_evalcheck.kinds.common.call_facts import describe_value
-from pytest_evalcheck.kinds.common.process_state import isolated_process
+from pytest_evalcheck.kinds.common.process_state import isolated_process, other_clock
 from pytest_evalcheck.kinds.metric.samplewise import entries_per_sample, unordered
 from pytest_evalcheck.kinds.metric.subject import MetricSubject
 from pytest_evalcheck.strategies.samples import Arguments, SampleStrategy
@@ -27,6 +27,7 @@ DEPENDS_ON_ORDER = "its value depends on the order of rows"
 _OF_TIES = "its value depends on the order of equal numbers"
 BY_ORDER = (DEPENDS_ON_ORDER, _OF_TIES)
 _RANDOM = "it is random"
+_TIME = "its value has a time"
 _REMEMBERS = "a call changes what the next one gives"
 _CONSTANT = "right and wrong predictions have the same value"
 _ONLY_MASKS = "any number but 0 is the same to it"
@@ -67,10 +68,11 @@ def try_strategy(inputs: Inputs, make: Callable[[], Any], *, by_trial: bool = Fa
 def decision(refusal: str, *, observed: bool) -> str:
     """Return the refusal if it decides that something is no function of a set of samples, else ''.
 
-    Inputs that were guessed show only that its value depends on order, is random or has a state: a constant may be
-    theirs.
+    Inputs that were guessed show only that its value depends on order, is random, has a time or a state: a constant may
+    be theirs.
     """
-    decided = (*BY_ORDER, _RANDOM, _REMEMBERS) + ((_CONSTANT, _ONLY_MASKS, SELECTS_ROWS, WRITES) if observed else ())
+    by_inputs = (_CONSTANT, _ONLY_MASKS, SELECTS_ROWS, WRITES) if observed else ()
+    decided = (*BY_ORDER, _RANDOM, _TIME, _REMEMBERS, *by_inputs)
     start = min((refusal.find(each) for each in decided if each in refusal), default=-1)
     return refusal[start:] if start >= 0 else ""
 
@@ -127,10 +129,14 @@ def _subject(inputs: SampleStrategy, make: Callable[[], Any]) -> MetricSubject:
 
 
 def _randomness(subject: MetricSubject, rows: Sequence[Any]) -> str:
-    """Return a reason if the same samples have another value each time, else ''."""
+    """Return a reason if the same samples have another value each time, or at another time, else ''."""
     first, second = subject.value([rows]), subject.value([rows])
     if difference(first, second, subject.tolerance) is None:
-        return ""
+        with other_clock():
+            later = subject.value([rows])
+        if difference(first, later, subject.tolerance) is None:
+            return ""
+        return f"{_TIME}, {describe_value(first)} and then {describe_value(later)} for the same samples"
     return f"{_RANDOM}, {describe_value(first)} and then {describe_value(second)} for the same samples; seed it"
 
 

@@ -16,7 +16,7 @@ from pytest_evalcheck.discovery.learned import construction_of, constructions, h
 from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.expectations.comparison import EXACT, Tolerance, attributes, difference, plain
 from pytest_evalcheck.guard.mutation_guard import Snapshot
-from pytest_evalcheck.kinds.common.process_state import isolated_process, same_random_numbers
+from pytest_evalcheck.kinds.common.process_state import isolated_process, other_clock, same_random_numbers
 from pytest_evalcheck.kinds.loop.record import LoopData
 from pytest_evalcheck.learning.streams import batches_of, calls_of, streams_seen
 from pytest_evalcheck.learning.values import is_array
@@ -246,7 +246,9 @@ def _is_scorer(make: Callable[[], Any], inputs: Any) -> bool:
     if written_into(written):
         return False
     before = state_of(made)
-    again, second = ([*each.score(*inputs.collate(rows))] for each in (record, other))
+    again = [*record.score(*inputs.collate(rows))]
+    with other_clock():
+        second = [*other.score(*inputs.collate(rows))]
     # It may keep the last score. A filter and a series keep more.
     if state_of(made) != before or difference(first, again, Tolerance()) is not None:
         return False
@@ -257,7 +259,7 @@ def _is_scorer(make: Callable[[], Any], inputs: Any) -> bool:
         if not (any(map(_is_score_or_text, leaves)) if len(rows[0]) > 1 else response):
             return False
     differ = any(difference(first[0], other, Tolerance()) is not None for other in first[1:])
-    return differ and difference(first, second, EXACT) is None  # a time differs in its last digits
+    return differ and difference(first, second, EXACT) is None  # a time of `datetime` differs in its last digits
 
 
 def _leaves(value: Any, depth: int = 4) -> Iterator[Any]:

@@ -63,8 +63,6 @@ _USUAL_NAMES = (("predictions", "labels"), ("logits", "labels"), ("preds", "targ
 """Strategies for a metric that takes any argument by name, and shows none."""
 _NUMBERS = (float, int, bool, "float", "int", "bool")
 """Annotations of one number."""
-_TIMING = re.compile(r"(^|_)(throughput|frequency|latency|speed|timer|duration)(_|$)")
-"""Words in the name of a metric that say that it measures time, which is another one in every run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,9 +156,6 @@ class _Code:
 def propose(candidate: Candidate, most: int = MOST_TARGETS) -> Proposed:
     """The targets of a candidate. Its code is called here: run it where it may print, hang or end the process."""
     code, proposed = _Code(candidate, candidate.load()), Proposed()
-    if _TIMING.search(forms.snake_case(candidate.name)) and not candidate.call:
-        proposed.why = "by its name it measures time, which is another one in every run"
-        return proposed
     problems: list[str] = []
     refused: list[str] = []
     entry = learned.entry_of(code.thing)

@@ -449,11 +449,11 @@ def test_a_process_that_a_test_has_forked_writes_no_corpus(pytester: pytest.Pyte
 
 
 UNDECLARED = """
-    import time
+    from datetime import datetime
 
 
     def stamped(inp, targ):
-        return {"gap": float(abs(inp - targ).mean()), "at": time.time()}
+        return {"gap": float(abs(inp - targ).mean()), "at": datetime.now().timestamp()}
 
 
     def pace(inp, targ):

@@ -27,6 +27,7 @@ from pytest_evalcheck.learning.watching import Watcher
 SOURCE = """
     import asyncio
     import random
+    import time
     from dataclasses import dataclass
 
     import torch
@@ -307,6 +308,10 @@ SOURCE = """
             return abs(len(said.split()) - len(true.split()))
 
 
+    def stamped(said, true):
+        return {"longer": len(said) > len(true), "at": int(time.time() // 1000)}
+
+
     def covered(case, said):
         return len({*said.split()} & {*case.answer.split()}) / len(case.answer.split())
 
@@ -433,6 +438,7 @@ def use(code: Any) -> None:
     for said, true in (("a b", "a"), ("c d e", "d"), ("f", "g h i")):
         code.judged(said, true, code.Words())
         code.remembered(said, true, code.Context(len(said)))
+        code.stamped(said, true)
         code.sampled([0.5, len(said) / 8, len(true) / 8], object())
     code.colour("a")
 
@@ -520,6 +526,7 @@ def test_what_is_made_of_data_or_was_called_once_is_tried(code: Any, name: str, 
     ("name", "why"),
     [
         ("remembered", "no repetition of its calls that were watched gives a value of its own"),
+        ("stamped", "no repetition of its calls that were watched gives a value of its own"),
         ("Opened", "a repetition of its calls that were watched raised KeyError: 'first'"),
         ("sampled", "its argument client has a builtins.object, which a corpus cannot keep"),
         ("entry", "its argument client has a builtins.object, which a corpus cannot keep"),

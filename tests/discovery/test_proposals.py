@@ -309,9 +309,17 @@ def test_a_metric_that_refuses_small_batches_says_so():
     assert "it refuses small batches: " in proposed(source, "MeanError").why
 
 
-def test_time_is_no_metric_of_predictions():
-    why = "by its name it measures time, which is another one in every run"
-    assert proposed(MEAN.replace("MeanError", "Throughput"), "Throughput").why == why
+@pytest.mark.parametrize(
+    "time",
+    ["round(time.time(), -2)", "time.perf_counter_ns() // 10**9", "round(time.monotonic() - began, 1)"],
+)
+def test_a_value_that_has_a_time_is_decided_by_another_clock_and_not_by_a_word(time: str):
+    assert proposed(MEAN.replace("MeanError", "SpeedError"), "SpeedError").targets
+    begun = "began = time.monotonic()\n        time.sleep(1e-3)\n        return " + time + " + ("
+    source = "import time\n" + MEAN.replace("return ", begun).replace("/ self.count", "/ self.count)")
+    found = proposed(source, "MeanError")
+    assert found.decided.startswith("its value has a time, ")
+    assert not found.targets
 
 
 def test_texts_that_are_too_short_give_way_to_those_of_the_example():

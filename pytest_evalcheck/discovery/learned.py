@@ -6,6 +6,7 @@ import asyncio
 import copy
 import inspect
 import math
+import re
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
@@ -142,10 +143,12 @@ def why_untried(entry: Seen) -> str:
 
 
 def _unknown(value: Any) -> str:
-    """Return the class of the first object in a value as JSON that was not kept; empty for none."""
+    """Return the class of the first object in a value as JSON that was not kept, or the name that a test alone has."""
     inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     if isinstance(value, dict) and "opaque" in value:
         return str(value["opaque"])
+    if isinstance(value, dict) and re.match(r"[\w.]+:.*<", str(value.get("name"))):
+        return str(value["name"])
     return next(filter(None, map(_unknown, inside)), "")
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -249,17 +250,30 @@ def _is_scorer(make: Callable[[], Any], inputs: Any) -> bool:
     again = [*record.score(*inputs.collate(rows))]
     with other_clock():
         second = [*other.score(*inputs.collate(rows))]
-    # It may keep the last score. A filter and a series keep more.
-    if state_of(made) != before or difference(first, again, Tolerance()) is not None:
+    # It may keep the last score. A filter and a series keep more. A time of `datetime` differs in its last digits.
+    same = difference(first, again, Tolerance()) is None and difference(first, second, EXACT) is None
+    if state_of(made) != before or not same:
         return False
-    for leaves in ([*_leaves(each)] for each in first):
-        # A response alone is measured by numbers, and changed by anything else; a case has its response in a field.
-        of_case = isinstance(rows[0][0], dict) and len(rows[0][0].get("fields", ())) > 1
-        response = any(map(_is_score, leaves)) if of_case else all(map(_is_score, leaves))
-        if not (any(map(_is_score_or_text, leaves)) if len(rows[0]) > 1 else response):
-            return False
-    differ = any(difference(first[0], other, Tolerance()) is not None for other in first[1:])
-    return differ and difference(first, second, EXACT) is None  # a time of `datetime` differs in its last digits
+    leaves = [[*_leaves(each)] for each in first]
+    if len(rows[0]) > 1:
+        scored = all(any(map(_is_score_or_text, each)) for each in leaves)
+    elif isinstance(rows[0][0], dict) and len(rows[0][0].get("fields", ())) > 1:  # a case has its response in a field
+        scored = all(any(map(_is_score, each)) for each in leaves)
+    else:  # a response alone is measured by numbers, and changed by anything else
+        scored = all(map(_is_score, itertools.chain(*leaves))) or _are_measured(record, inputs, rows, leaves)
+    return scored and any(difference(first[0], each, Tolerance()) is not None for each in first[1:])
+
+
+def _are_measured(record: Any, inputs: Any, rows: Sequence[Any], leaves: Sequence[Any]) -> bool:
+    """Return whether texts have other numbers, beside what else a result has, and any text has some.
+
+    What finds a record by its name knows no other text.
+    """
+    if not isinstance(rows[0][0], str):
+        return False
+    others = record.score(*inputs.collate([(f"{row[0]} x",) for row in rows]))
+    numbers = [[*filter(_is_score, each)] for each in (*leaves, *map(_leaves, others))]
+    return all(numbers) and any(difference(numbers[0], each, Tolerance()) is not None for each in numbers[1:])
 
 
 def _leaves(value: Any, depth: int = 4) -> Iterator[Any]:

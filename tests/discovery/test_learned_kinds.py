@@ -308,6 +308,18 @@ SOURCE = """
             return abs(len(said.split()) - len(true.split()))
 
 
+    def polite(said):
+        return {"passed": "x" not in said, "reason": f"{len(said)} characters"}
+
+
+    def cleaned(said):
+        return {"text": said.strip().lower(), "changed": False}
+
+
+    def known(name):
+        return {"a b": {"id": "ab", "steps": 3}, "a": {"id": "a", "steps": 1}, "x y z": {"id": "x", "steps": 2}}[name]
+
+
     def stamped(said, true):
         return {"longer": len(said) > len(true), "at": int(time.time() // 1000)}
 
@@ -346,6 +358,10 @@ SOURCE = """
         return float(sum(scores) / len(scores)) if client else 0.0
 
 
+    def scored(said, metrics):
+        return {name: metric(said) for name, metric in metrics.items()}
+
+
     def entry(client, names):
         return 1.0
 
@@ -372,6 +388,8 @@ def use(code: Any) -> None:
         judge.judge(said, code.Case("q", answer))
         code.overlap(said, answer)
         code.covered(code.Case("q", "a b"), said)
+        code.polite(said)
+        code.known(said)
         code.report(said, answer).share()
         code.extracted(said, answer.split()[::-1])
     for scale in (1.0, 0.5):  # the memory of the second one is damaged with every step
@@ -439,6 +457,8 @@ def use(code: Any) -> None:
         code.judged(said, true, code.Words())
         code.remembered(said, true, code.Context(len(said)))
         code.stamped(said, true)
+        code.cleaned(said)
+        code.scored(said, {"length": lambda text: len(text)})
         code.sampled([0.5, len(said) / 8, len(true) / 8], object())
     code.colour("a")
 
@@ -480,6 +500,7 @@ def _proposed(code: Any, name: str) -> Proposed:
         ("overlap", "scorer", "ec.Scorer.of(lambda responses, document: made(responses[0], **document))"),
         ("extracted", "scorer", "ec.Scorer.of(lambda responses, document: made(responses[0], **document))"),
         ("report", "scorer", "ec.Scorer.of(lambda responses, document: made(responses[0], **document))"),
+        ("polite", "scorer", "ec.Scorer.of(lambda responses, document: made(responses[0], **document))"),
         (
             "covered",
             "scorer",
@@ -526,6 +547,9 @@ def test_what_is_made_of_data_or_was_called_once_is_tried(code: Any, name: str, 
     ("name", "why"),
     [
         ("remembered", "no repetition of its calls that were watched gives a value of its own"),
+        ("scored", "its argument metrics has a test_learned_kinds:use.<locals>.<lambda>, which a corpus cannot keep"),
+        ("known", "no repetition of its calls that were watched gives a value of its own"),
+        ("cleaned", "no repetition of its calls that were watched gives a value of its own"),
         ("stamped", "no repetition of its calls that were watched gives a value of its own"),
         ("Opened", "a repetition of its calls that were watched raised KeyError: 'first'"),
         ("sampled", "its argument client has a builtins.object, which a corpus cannot keep"),

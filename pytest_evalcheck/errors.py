@@ -31,7 +31,7 @@ def nearest_word(word: str, words: Iterable[str], *, cutoff: float = 0.5) -> str
         return ""
     ratios = [difflib.SequenceMatcher(None, match, word).ratio() for match in matches]
     best = [match for match, ratio in zip(matches, ratios, strict=True) if ratio == max(ratios)]
-    return min(best, key=lambda match: (-_alike(match, word), match))
+    return min(best, key=lambda match: (-common_start(match, word), match))
 
 
 def require_fields(given: Any, required: Collection[str], known: Collection[str], place: str) -> None:
@@ -56,7 +56,7 @@ def missing_attribute(module: str, name: str, names: Iterable[str]) -> Attribute
     return AttributeError(f"module {module!r} has no attribute {name!r}{near}")
 
 
-def _alike(one: str, two: str) -> int:
+def common_start(one: str, two: str) -> int:
     """Count the characters that two words have in common at their beginning."""
     return next((index for index, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), min(len(one), len(two)))
 

@@ -24,7 +24,7 @@ from typing import Any
 from pytest_evalcheck.discovery.forms import snake_case
 from pytest_evalcheck.discovery.observed import Observed
 from pytest_evalcheck.kinds.common.process_state import same_random_numbers
-from pytest_evalcheck.learning.watching import Object, Watcher, arguments_of
+from pytest_evalcheck.learning.watching import Object, Seen, Watcher, arguments_of
 
 _MOST_CALLS = 50
 _USUAL_NAMES = {"np": "numpy", "pd": "pandas", "nn": "torch.nn"}
@@ -122,7 +122,7 @@ class _Watcher(Watcher):
         elif type(owner).__module__.partition(".")[0] in self._packages:
             self._called_method(frame, owner, path)
 
-    def _kept(self, frame: FrameType, skip: int = 0) -> dict[str, Any]:
+    def _kept(self, frame: FrameType, skip: int = 0, seen: Seen | None = None) -> dict[str, Any]:  # noqa: ARG002
         return _Arguments(arguments_of(frame, skip))
 
 

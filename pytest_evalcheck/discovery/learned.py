@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+import pytest_evalcheck
 from pytest_evalcheck import adapters
 from pytest_evalcheck.discovery.control import first_line
 from pytest_evalcheck.discovery.inputs import EC
@@ -156,7 +157,8 @@ def _with_streams(seen: Observed, entry: Seen, method: str, made: int = 0) -> li
     """Return a way to make an object with each form of its calls, those with one sample a call last."""
     name = f"{entry.module}:{entry.name}" + (f".{method}" if method else "")
     found = []
-    for one_sample in (False, True):
+    # A judge replies to a batch otherwise than to its samples.
+    for one_sample in (True,) if "ec.stand_in(" in seen.construction else (False, True):
         for number, stream in enumerate(streams_seen(entry, name, made, one_sample=one_sample)[:_MOST_GROUPS]):
             if one_sample and stream.is_text and not seen.described:
                 continue  # a document, and so a scorer
@@ -182,7 +184,7 @@ def _by_trial(seen: Observed, observed: Object, package: str, errors: list[str])
     value then, gives it. Empty where the repetition gives other values than the run, or an error, which is
     added to ``errors``.
     """
-    names: dict[str, Any] = {}
+    names: dict[str, Any] = {"ec": pytest_evalcheck}
     functions: dict[str, None] = {}
     fed, begun, value = "", "", ""
     with isolated_process():
@@ -387,6 +389,9 @@ def source_of(value: Any, package: str, imports: dict[str, None]) -> str:
         source, more = construction_of(path, value.get("arguments") or value.get("fields") or {}, package)
         imports.update(dict.fromkeys((f"from {module} import {path.partition('.')[0]}", *more)))
         return source
+    if isinstance(value, dict) and "stand_in" in value:
+        own_name(value.get("of"), package)
+        return f"ec.stand_in({value['of']!r}, {str(value['stand_in'])!r})"
     if isinstance(value, dict) and {"opaque", "secret", "loader", *TABLES} & {*value}:
         raise UsageError(f"a value was not kept: {value}")
     if isinstance(value, dict) and "torch" in value:

@@ -76,7 +76,7 @@ class Observed:
 
     def evaluated(self, source: str, names: Mapping[str, Any]) -> Any:
         """Return the value of a source, with its imports and some names."""
-        known: dict[str, Any] = {}
+        known: dict[str, Any] = {"ec": pytest_evalcheck}
         exec("\n".join(self.imports), known)
         return eval(source, {**known, **names})
 

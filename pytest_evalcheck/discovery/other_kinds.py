@@ -6,9 +6,12 @@ import inspect
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 import pytest_evalcheck
 from pytest_evalcheck.discovery.control import written_into
@@ -17,7 +20,12 @@ from pytest_evalcheck.discovery.learned import construction_of, constructions, h
 from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.expectations.comparison import EXACT, Tolerance, attributes, difference, plain
 from pytest_evalcheck.guard.mutation_guard import Snapshot
-from pytest_evalcheck.kinds.common.process_state import isolated_process, other_clock, same_random_numbers
+from pytest_evalcheck.kinds.common.process_state import (
+    SECONDS_LATER,
+    isolated_process,
+    other_clock,
+    same_random_numbers,
+)
 from pytest_evalcheck.kinds.loop.record import LoopData
 from pytest_evalcheck.learning.streams import batches_of, calls_of, streams_seen
 from pytest_evalcheck.learning.values import is_array
@@ -46,8 +54,8 @@ def found(thing: Any, entry: Seen | None) -> list[OfKind]:
     """Return the targets of a class or a function that was called in runs, those that pass a trial."""
     if entry is None:
         return []
-    ways = [*_ways(thing, entry)]
-    return [each for each in ways if _passes(thing, each)][:1]
+    tried = (_tried(thing, each) for each in _ways(thing, entry))
+    return [*itertools.islice(filter(None, tried), 1)]
 
 
 def _ways(thing: Any, entry: Seen) -> Iterator[OfKind]:
@@ -115,12 +123,13 @@ def _targets_from_calls(
         scored = f"{called}({by_name}responses[0], **document{others})"
         if awaited:
             scored, more = f"asyncio.run({scored})", (*more, "import asyncio")
-        described = f"ec.Scorer.of(lambda responses, document: {scored})"
+        described = f"{_SCORER}{scored})"
         for changes in _CHANGES:
             inputs = rows(documents=True, **group, **changes)
             yield of_this(kind="scorer", described=described, inputs=inputs, imports=(*imports, *more))
 
 
+_SCORER = "ec.Scorer.of(lambda responses, document: "
 _CHANGES: tuple[dict[str, Any], ...] = ({}, {"changes": False})
 """Options of inputs: rows with changes, or as they were seen, where its arguments follow from each other."""
 _DECODED: dict[str, Any] = {
@@ -183,9 +192,14 @@ def _is_decoder(make: Callable[[], Any], _: Any) -> bool:
     return True
 
 
-def _passes(thing: Any, way: OfKind) -> bool:
+class _OfTheCall(Exception):
+    """The results of a scorer have something by these names that is no score of a document."""
+
+
+def _tried(thing: Any, way: OfKind) -> OfKind | None:
+    """Return a way that passes its trial, without what is of the call alone; None where it does not."""
     trial = {"wrapper": _is_wrapper, "decoder": _is_decoder, "loop": _is_loop, "scorer": _is_scorer}[way.kind]
-    names: dict[str, Any] = {}
+    names: dict[str, Any] = {"ec": pytest_evalcheck}
     with isolated_process(), same_random_numbers():
         try:
             exec("\n".join((f"from {thing.__module__} import {thing.__name__}", *way.imports)), names)
@@ -194,11 +208,15 @@ def _passes(thing: Any, way: OfKind) -> bool:
             def record() -> Any:
                 with same_random_numbers():
                     made = eval(way.construction, names)
-                    return eval(way.described, {**names, "ec": pytest_evalcheck, "made": made}), made
+                    return eval(way.described, {**names, "made": made}), made
 
-            return trial(record, inputs)
+            return way if trial(record, inputs) else None
+        except _OfTheCall as found:
+            left = ", ".join(map(repr, found.args))
         except (Exception, SystemExit):  # what it needs was not seen, or it is a command
-            return False
+            return None
+    scored = way.described.removeprefix(_SCORER).removesuffix(")")
+    return _tried(thing, replace(way, described=f"{_SCORER}ec.without({scored}, {left}))"))
 
 
 def _is_wrapper(make: Callable[[], Any], inputs: Any) -> bool:
@@ -250,9 +268,11 @@ def _is_scorer(make: Callable[[], Any], inputs: Any) -> bool:
     again = [*record.score(*inputs.collate(rows))]
     with other_clock():
         second = [*other.score(*inputs.collate(rows))]
-    # It may keep the last score. A filter and a series keep more. A time of `datetime` differs in its last digits.
-    same = difference(first, again, Tolerance()) is None and difference(first, second, EXACT) is None
-    if state_of(made) != before or not same:
+    if state_of(made) != before:  # it may keep the last score; a filter and a series keep more
+        return False
+    if names := [*dict.fromkeys(itertools.chain(*map(_of_the_call, first, second)))]:
+        raise _OfTheCall(*names)
+    if difference(first, again, Tolerance()) is not None or difference(first, second, EXACT) is not None:
         return False
     leaves = [[*_leaves(each)] for each in first]
     if len(rows[0]) > 1:
@@ -265,27 +285,54 @@ def _is_scorer(make: Callable[[], Any], inputs: Any) -> bool:
 
 
 def _are_measured(record: Any, inputs: Any, rows: Sequence[Any], leaves: Sequence[Any]) -> bool:
-    """Return whether texts have other numbers, beside what else a result has, and any text has some.
+    """Return whether responses have other numbers, beside what else a result has, and any text has some.
 
     What finds a record by its name knows no other text.
     """
-    if not isinstance(rows[0][0], str):
-        return False
-    others = record.score(*inputs.collate([(f"{row[0]} x",) for row in rows]))
+    texts = [(f"{row[0]} x",) for row in rows if isinstance(row[0], str)]
+    others = record.score(*inputs.collate(texts))
     numbers = [[*filter(_is_score, each)] for each in (*leaves, *map(_leaves, others))]
     return all(numbers) and any(difference(numbers[0], each, Tolerance()) is not None for each in numbers[1:])
 
 
-def _leaves(value: Any, depth: int = 4) -> Iterator[Any]:
+def _leaves(value: Any) -> Iterator[Any]:
     """Yield what is in a result: in its containers, and in the fields of its objects."""
+    return (leaf for _, leaf in _named_leaves(value))
+
+
+def _named_leaves(value: Any, name: str = "", depth: int = 4) -> Iterator[tuple[str, Any]]:
     value = plain(value)
     held = value if isinstance(value, Mapping) else attributes(value)
-    inside = [*held.values()] if held else value if isinstance(value, (list, tuple)) else None
+    inside = [*held.items()] if held else [(name, each) for each in value] if isinstance(value, (list, tuple)) else None
     if inside is None or not depth:
-        yield value
+        yield name, value
     else:
-        for each in inside:
-            yield from _leaves(each, depth - 1)
+        for key, each in inside:
+            yield from _named_leaves(each, str(key), depth - 1)
+
+
+def _of_the_call(first: Any, second: Any) -> Iterator[str]:
+    """Yield the names in two results of one document, the second by another clock, that have a time or an identifier.
+
+    A time that was taken is longer by the other clock, and any other time later: no score of a document is.
+    """
+    pairs = zip(_named_leaves(first), _named_leaves(second), strict=False)
+    for (name, one), (_, two) in pairs:
+        if _is_number(one) and _is_number(two):
+            of_clock = two > 20 * one > 0 or two - one > SECONDS_LATER * 0.9
+        else:
+            of_clock = isinstance(one, str) and isinstance(two, str) and one != two and any(map(_made_anew, (one, two)))
+            of_clock = of_clock or (isinstance(one, datetime) and one != two)
+        if name and of_clock:
+            yield name
+
+
+def _made_anew(text: str) -> bool:
+    """Return whether a text is a date with its time, or an identifier."""
+    for read in (datetime.fromisoformat, UUID):
+        with suppress(ValueError):
+            return read(text) is not None
+    return False
 
 
 def _is_score(value: Any) -> bool:

@@ -11,12 +11,13 @@ import itertools
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from pytest_evalcheck.errors import UsageError, require_fields
+from pytest_evalcheck.learning.stand_ins import StandIn, is_path
 from pytest_evalcheck.learning.watching import MOST_CALLS, MOST_OBJECTS, REFUSED, Call, Object, Seen
 
 FOLDER = "evalcheck-corpus"
@@ -31,10 +32,13 @@ _FEWER = (MOST_CALLS, 8, 3, 1)
 """Calls of a function that are kept, fewer where the file would be too large; of a class a fourth as many objects."""
 _FIELDS = {
     "file": ("format", "package", "release", "entries"),
-    "entry": ("name", "kind", "calls", "objects"),
+    "entry": ("name", "kind", "calls", "objects", "stand_ins"),
     "object": ("made", "test", "calls"),
     "call": ("method", "test", "arguments", "returned"),
+    "stand_in": ("name", "bases", "attributes", "replies"),
+    "reply": ("method", "text", "asked", "reply", "awaited"),
 }
+_OPTIONAL = {"entry": ("stand_ins",), "call": ("method", "test", "returned"), "reply": ("awaited",)}
 
 
 @dataclass
@@ -133,7 +137,11 @@ def _text(data: Mapping[str, Any]) -> str:
             for each in entry["objects"]
         )
         head = f'  {{"name": {json.dumps(entry["name"])}, "kind": {json.dumps(entry["kind"])}'
-        parts.append(f'{head}, "calls": [\n{calls}], "objects": [\n{objects}]}}')
+        stand_ins = ",\n".join(
+            f"    {json.dumps(name)}: {json.dumps(each)}" for name, each in entry["stand_ins"].items()
+        )
+        last = f', "stand_ins": {{\n{stand_ins}}}' if stand_ins else ""
+        parts.append(f'{head}, "calls": [\n{calls}], "objects": [\n{objects}]{last}}}')
     first = {name: data[name] for name in ("format", "package", "release")}
     return json.dumps(first)[:-1] + ', "entries": [\n' + ",\n".join(parts) + "]}\n"
 
@@ -148,7 +156,15 @@ def _entry(seen: Seen, most: int) -> dict[str, Any]:
             for each in _different(seen.objects)[: max(1, most // 4)]
             if each.calls
         ],
+        "stand_ins": {name: asdict(each) for name, each in _stand_ins(seen, most)},
     }
+
+
+def _stand_ins(seen: Seen, most: int) -> Iterator[tuple[str, StandIn]]:
+    """Yield the stand-ins by argument, with so many replies of a method, in an order that is none of tests."""
+    for name, each in sorted(seen.stand_ins.items()):
+        methods = itertools.groupby(sorted(each.replies, key=json.dumps), key=lambda reply: str(reply["method"]))
+        yield name, replace(each, replies=[one for _, some in methods for one in itertools.islice(some, most)])
 
 
 def _different(objects: Iterable[Object]) -> list[Object]:
@@ -190,6 +206,8 @@ def merged(parts: Iterable[Mapping[str, Seen]]) -> dict[str, Seen]:
             new = [(test, call) for test, call in seen.calls if call.arguments not in arguments]
             known.calls = [*known.calls, *new][:MOST_CALLS]
             known.objects = [*known.objects, *seen.objects]
+            for argument, each in seen.stand_ins.items():
+                known.stand_ins.setdefault(argument, replace(each, replies=[])).add(*each.replies)
     return found
 
 
@@ -271,8 +289,22 @@ def _parsed(data: Any, place: str) -> tuple[str, str, list[Seen]]:
             calls = [*map(_read_call, _accepted(made["calls"], where))]
             _require_names(made["made"] or {}, where)
             seen.objects.append(Object(made["made"], str(made["test"]), calls))
+        seen.stand_ins = {name: _read_stand_in(each, where) for name, each in entry.get("stand_ins", {}).items()}
         entries.append(seen)
     return package, str(data["release"]), entries
+
+
+def _read_stand_in(data: Any, where: str) -> StandIn:
+    _require(data, "stand_in", where)
+    for path in (*data["attributes"], *(str(_require(each, "reply", where)["method"]) for each in data["replies"])):
+        if not is_path(path):
+            raise UsageError(f"{where}: {path!r} is no name of an attribute")
+    return StandIn(
+        str(data["name"]),
+        [*map(str, data["bases"])],
+        dict(data["attributes"]),
+        [_require(each, "reply", where) for each in data["replies"]],
+    )
 
 
 def _accepted(calls: Sequence[Any], where: str) -> Iterator[dict[str, Any]]:
@@ -297,6 +329,5 @@ def _require_names(arguments: Mapping[str, Any], place: str) -> None:
 
 def _require(data: Any, what: str, place: str) -> dict[str, Any]:
     known = _FIELDS[what]
-    optional = ("method", "test", "returned") if what == "call" else ()
-    require_fields(data, [name for name in known if name not in optional], known, place)
+    require_fields(data, [name for name in known if name not in _OPTIONAL.get(what, ())], known, place)
     return dict(data)

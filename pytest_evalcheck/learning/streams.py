@@ -48,6 +48,8 @@ _MOST_OF_A_ROW = 10_000_000
 """Numbers of one row that are drawn by a seed: a corpus that names more was edited."""
 _STEPS = 16
 """Number of steps in which the range of a column of fractions is drawn."""
+_WORDS = 4
+"""Words of a text of one call, of which halves are inputs, too."""
 _SCALARS = (bool, int, float, str, type(None))
 
 
@@ -485,11 +487,17 @@ def _flat(arguments: Mapping[str, Any], package: str, *, whole: bool) -> tuple[d
             leaves[path] = value
 
     for name, value in arguments.items():
-        if is_kept(value, package):
+        if is_kept(value, package) and (whole or not _has_stand_in(value)):
             walk((name,), value)
         else:
             forms[(name,)] = ""
     return leaves, forms
+
+
+def _has_stand_in(value: Any) -> bool:
+    """Return whether a value has what takes the place of a model: its reply to a batch is none to a sample."""
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return (isinstance(value, dict) and "stand_in" in value) or any(map(_has_stand_in, inside))
 
 
 def _is_scalar(value: Any) -> bool:
@@ -541,6 +549,11 @@ def _sample_streams(name: str, group: Group) -> Iterator[Stream]:
     different = [path for path in paths if any(each != values[path][0] for each in values[path][1:])]
     if not different:  # of one call, numbers are changed inside of what was seen
         different = [path for path in paths if len([*_numbers_of(values[path][0])]) > 1 and not is_cut(values[path][0])]
+        if not different:  # or its texts are shorter
+            different = [
+                path for path in paths if len(str(values[path][0]).split()) >= _WORDS and type(values[path][0]) is str
+            ]
+            values.update((path, _parts_of_text(values[path][0])) for path in different)
     elif all(type(each) in (str, bool) for path in different for each in values[path]) and any(
         is_array(values[path][0]) for path in paths
     ):
@@ -552,8 +565,15 @@ def _sample_streams(name: str, group: Group) -> Iterator[Stream]:
         return
     columns = [Column(path, "list", entries=tuple(values[path])) for path in different]
     fixed = {path: values[path][0] for path in paths if path not in different}
-    if columns and (len(group) > 1 or any(each.domain for each in columns)):
+    if columns and (len(columns[0].entries) > 1 or any(each.domain for each in columns)):
         yield _stream(name, columns, fixed, group, one_sample=True)
+
+
+def _parts_of_text(text: str) -> list[Any]:
+    """Return a text, and each half of its words."""
+    words = text.split()
+    half = len(words) // 2
+    return [text, " ".join(words[:half]), " ".join(words[half:])]
 
 
 def _stream(

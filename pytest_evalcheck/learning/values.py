@@ -63,7 +63,7 @@ def noted(value: Any, name: str = "", made: Made = _no_making) -> Any:
         return _opaque(value)
 
 
-def encoded(value: Any, depth: int = 0, name: str = "", made: Made = _no_making) -> Any:
+def encoded(value: Any, depth: int = 0, name: str = "", made: Made = _no_making, most: int = MOST_CHARACTERS) -> Any:
     """Return a value as JSON. What has no form there is ``{"opaque": its class}``, and a secret ``{"secret": ...}``.
 
     Nothing of a class that is not known here is called: watching must not change what it watches. Of a dataclass or a
@@ -73,7 +73,9 @@ def encoded(value: Any, depth: int = 0, name: str = "", made: Made = _no_making)
         value: any object.
         depth: how deep in another value it lies.
         name: the argument or the key that it has there: some names say that a text is a secret.
-        made: gives of an object without a form the class and the arguments that have made it, where these were seen.
+        made: gives of an object without a form, or of a function, what takes its place, such as the class and the
+            arguments that have made it.
+        most: characters of a text that are kept.
     """
     kind = type(value)
     if value is None or kind in (bool, int):
@@ -83,10 +85,10 @@ def encoded(value: Any, depth: int = 0, name: str = "", made: Made = _no_making)
     if kind is str:
         if _is_secret(name, value):
             return {"secret": name or "text"}
-        return value if len(value) <= MOST_CHARACTERS else {"text": value[:MOST_CHARACTERS], "characters": len(value)}
+        return value if len(value) <= most else {"text": value[:most], "characters": len(value)}
     if depth > _DEPTH:
         return _opaque(value)
-    part = partial(encoded, depth=depth + 1, made=made)
+    part = partial(encoded, depth=depth + 1, made=made, most=most)
     if kind in (list, tuple, set, frozenset):
         parts = [part(each, name=name) for each in list(value)[:MOST_ENTRIES]]
         if kind is list and len(value) <= MOST_ENTRIES:
@@ -104,6 +106,8 @@ def encoded(value: Any, depth: int = 0, name: str = "", made: Made = _no_making)
         return {"name": f"{kind.__module__}:{kind.__qualname__}.{value.name}"}
     if kind.__module__.partition(".")[0] == _TIMES.get(kind.__name__):
         return {"time": value.isoformat(), "of": kind.__name__.replace("NaTType", "Timestamp")}
+    if kind is FunctionType and (function := made(value)):
+        return function
     if isinstance(value, (type, FunctionType, BuiltinFunctionType)):
         home = vars(sys.modules.get(str(value.__module__), sys))
         own = getattr(value, "__name__", "")
@@ -113,7 +117,7 @@ def encoded(value: Any, depth: int = 0, name: str = "", made: Made = _no_making)
     if kind.__module__.startswith("torch.utils.data") and kind.__name__ == "DataLoader":
         return _loader(value, depth)
     fields = fields_of(value)
-    if fields is not None:
+    if fields is not None and not ((known := made(value)) and "stand_in" in known):
         inside = {key: part(each, name=key) for key, each in fields.items()}
         return {"object": f"{kind.__module__}:{kind.__qualname__}", "fields": inside}
     return made(value) or _opaque(value)
@@ -228,18 +232,22 @@ def decoded(value: Any, package: str = "") -> Any:
 
         text = str(value["torch"])
         return _dtype(text) if text.startswith("torch.") else torch.device("cpu")
-    if "name" in value and _is_of(value["name"], package):
-        return _named(str(value["name"]))
-    if "made" in value and _is_of(value["made"], package):
+    if "name" in value and is_of(value["name"], package):
+        return named(str(value["name"]))
+    if "made" in value and is_of(value["made"], package):
         given = {str(name): decoded(each, package) for name, each in dict(value["arguments"]).items()}
         positional = [given.pop(name) for name in [*given] if name.isdigit()]
-        return _named(str(value["made"]))(*positional, **given)
-    if "object" in value and _is_of(value["object"], package):
+        return named(str(value["made"]))(*positional, **given)
+    if "object" in value and is_of(value["object"], package):
         fields = {str(name): decoded(each, package) for name, each in dict(value["fields"]).items()}
         try:
-            return _named(str(value["object"]))(**fields)
+            return named(str(value["object"]))(**fields)
         except Exception as error:
             raise UsageError(f"{value['object']} cannot be made of its fields {', '.join(fields)}: {error}") from error
+    if "stand_in" in value and is_of(value.get("of"), package):
+        from pytest_evalcheck.learning.replies import stand_in
+
+        return stand_in(str(value["of"]), str(value["stand_in"]))
     what = next(iter(value.items()), ("nothing", ""))
     raise UsageError(f"a value was not kept: {what[0]} {what[1]}")
 
@@ -252,13 +260,19 @@ def _time(text: str, name: str) -> Any:
         raise UsageError(f"{text!r} is no {name}: {error}") from error
 
 
-def _is_of(name: Any, package: str) -> bool:
+def is_of(name: Any, package: str) -> bool:
+    """Return whether a name such as ``module:path`` is of a package."""
     module, _, path = str(name).partition(":")
     parts = [*module.split("."), *path.split(".")]
     return bool(package) and module.partition(".")[0] == package and all(part.isidentifier() for part in parts)
 
 
-def _named(name: str) -> Any:
+def named(name: str) -> Any:
+    """Return what a name such as ``module:path`` stands for.
+
+    Raises:
+        UsageError: where it is not there any more.
+    """
     module, _, path = name.partition(":")
     try:
         return attrgetter(path)(importlib.import_module(module))
@@ -274,10 +288,12 @@ def is_kept(value: Any, package: str = "") -> bool:
         return True
     if {"opaque", "secret", "loader"} & {*value}:
         return False
+    if "stand_in" in value:
+        return is_of(value.get("of"), package)
     for key in ("name", "object", "made"):
         if key in value:
             inside: Any = value.get("fields", value.get("arguments", {}))
-            if not (_is_of(value[key], package) and all(is_kept(each, package) for each in inside.values())):
+            if not (is_of(value[key], package) and all(is_kept(each, package) for each in inside.values())):
                 return False
             return key != "object" or _takes_its_fields(value, package)
     for key in ("dict", *TABLES):

@@ -14,13 +14,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from dis import opname
 from fnmatch import fnmatchcase
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 from pytest_evalcheck.errors import UsageError
+from pytest_evalcheck.learning.stand_ins import Question, StandIn, StandIns
 from pytest_evalcheck.learning.values import fields_of, noted
 
 MOST_CALLS = 24
@@ -32,6 +33,10 @@ MOST_OF_A_LOOP = 50_000
 """Calls of one other code, after which the rest of a test is not watched: a loop would cost many times its own time."""
 REFUSED = {"refused": True}
 """Result of a call that raised an error, as JSON."""
+_MOST_FRAMES = 64
+"""Frames between a call that is watched and one of a stand-in in it."""
+_STAND_IN = "<stand-in>"
+"""The path of a code whose calls are replies to code that is watched."""
 _STDLIB = sysconfig.get_path("stdlib")
 _TESTS = ("tests", "test", "testing", "conftest", "benchmarks", "examples", "docs")
 
@@ -84,6 +89,8 @@ class Seen:
     objects: list[Object] = field(default_factory=list)
     types: int = 0
     """Types that were guessed, where these are calls that nobody made."""
+    stand_ins: dict[str, StandIn] = field(default_factory=dict)
+    """By argument: what tests have given to it in place of a model or a client."""
 
     @property
     def tests(self) -> set[str]:
@@ -112,10 +119,11 @@ class Watcher:
         self.seen: dict[str, Seen] = {}
         self._codes: dict[int, tuple[CodeType, str]] = {}
         """By id: the code, and the path of its public name in its module; empty where it is not watched."""
-        self._open: dict[FrameType, Call] = {}
+        self._open: dict[FrameType, tuple[Call, Seen] | Question] = {}
         self._objects: dict[int, tuple[Callable[[], Any], Object]] = {}
         self._others: dict[int, tuple[Callable[[], Any], Object]] = {}
         """Objects whose calls are not kept, since there are enough of their class: they may be arguments of others."""
+        self._stand_ins = StandIns(self.packages)
         self._public: dict[tuple[str, str], bool] = {}
         """By module and name: whether it is public."""
         self.after_call: Callable[[], object] = bool
@@ -219,6 +227,7 @@ class Watcher:
             if isinstance(owner, weakref.ref) and owner() is not None
         }
         self._objects.clear()
+        self._stand_ins.forget()
         self._others = dict([*alive.items()][-_MOST_OTHERS:])
 
     def _event(self, frame: FrameType, event: str, argument: Any) -> None:
@@ -241,8 +250,11 @@ class Watcher:
                 self._busy.now = True
                 try:
                     refused = event == "unwind" or (argument is None and not _returns(frame))
-                    opened.returned = REFUSED if refused else noted(argument)
-                    self.after_call()
+                    if not isinstance(opened, Question):
+                        opened[0].returned = REFUSED if refused else noted(argument)
+                        self.after_call()
+                    elif not refused:
+                        opened.answered(argument)
                 finally:
                     self._busy.now = False
 
@@ -259,6 +271,9 @@ class Watcher:
         return path if watched else ""
 
     def _called(self, frame: FrameType, path: str) -> None:
+        if path == _STAND_IN:
+            self._asked(frame)
+            return
         owner, _, name = path.rpartition(".")
         if not owner:
             module = str(frame.f_globals.get("__name__", ""))
@@ -305,10 +320,12 @@ class Watcher:
         if len(seen.calls) >= MOST_CALLS:
             self._codes[id(frame.f_code)] = (frame.f_code, "")
             return
-        call = Call("", self._kept(frame))
-        if all(call.arguments != known.arguments for _, known in seen.calls):
+        call = Call("", self._kept(frame, seen=seen))
+        new = all(call.arguments != known.arguments for _, known in seen.calls)
+        if new:
             seen.calls.append((self._current(), call))
-            self._open[frame] = call
+        if new or seen.stand_ins:
+            self._open[frame] = (call, seen)
 
     def _called_method(self, frame: FrameType, owner: Any, name: str) -> None:
         cls = type(owner)
@@ -322,7 +339,7 @@ class Watcher:
         if name == "__init__":
             if known is not None and known[0]() is owner:
                 return  # that of a base class
-            made = self._kept(frame, skip=1)
+            made = self._kept(frame, skip=1, seen=seen)
             found = Object(made, self._current())
             alike = len(seen.objects) >= MOST_OBJECTS and any(each.made == made for each in seen.objects)
             if alike or len(seen.objects) >= 4 * MOST_OBJECTS:
@@ -344,19 +361,44 @@ class Watcher:
             seen.objects.append(found)
         if name == "__init__" or len(found.calls) >= MOST_CALLS or self._is_inside(frame, owner):
             return
-        call = Call(name, self._kept(frame, skip=1))
+        call = Call(name, self._kept(frame, skip=1, seen=seen))
         found.calls.append(call)
-        self._open[frame] = call
+        self._open[frame] = (call, seen)
 
     def _is_excluded(self, *names: str) -> bool:
         return any(fnmatchcase(name, pattern) for name in names for pattern in self.exclude)
 
-    def _kept(self, frame: FrameType, skip: int = 0) -> dict[str, Any]:
+    def _kept(self, frame: FrameType, skip: int = 0, seen: Seen | None = None) -> dict[str, Any]:
         """Return the arguments of a call as JSON; an object whose making was seen is made again with its arguments."""
         return {
-            name: {"secret": name} if self._is_excluded(name) else noted(value, name, self._making)
+            name: {"secret": name} if self._is_excluded(name) else noted(value, name, partial(self._form, seen, name))
             for name, value in arguments_of(frame, skip).items()
         }
+
+    def _form(self, seen: Seen | None, name: str, value: Any) -> dict[str, Any] | None:
+        """Return how an object was made, or the argument of the entry ``seen`` that it is a stand-in for."""
+        made = self._making(value)
+        codes = self._stand_ins.noted(value, seen, name) if made is None and seen else None
+        if codes is None or seen is None:
+            return made
+        new = [each for each in codes if self._codes.get(id(each), (each, ""))[1] == ""]
+        self._codes.update((id(each), (each, _STAND_IN)) for each in new)
+        if new and "monitoring" in vars(sys):  # one that was called before may be disabled
+            vars(sys)["monitoring"].restart_events()
+        return {"stand_in": name, "of": f"{seen.module}:{seen.name}"}
+
+    def _asked(self, frame: FrameType) -> None:
+        """Begin a call of a stand-in by code that is watched; what it calls of itself is none."""
+        running, back = [], frame.f_back
+        for _ in range(_MOST_FRAMES):
+            opened = self._open.get(back) if back else None
+            if isinstance(opened, Question):
+                return
+            running += [opened[1]] if opened else []
+            back = back.f_back if back else None
+        running = running or [each[1] for each in self._open.values() if not isinstance(each, Question)]
+        if question := self._stand_ins.asked(frame, running):
+            self._open[frame] = question
 
     def _making(self, value: Any) -> dict[str, Any] | None:
         """Return the class of an object and the arguments of its constructor; None where these were not seen.
@@ -379,7 +421,7 @@ class Watcher:
             if back is None:
                 return False
             opened = self._open.get(back)
-            if opened is not None and opened.method:
+            if isinstance(opened, tuple) and opened[0].method:
                 code = back.f_code
                 return bool(code.co_argcount) and back.f_locals.get(code.co_varnames[0]) is owner
             back = back.f_back

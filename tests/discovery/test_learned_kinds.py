@@ -28,7 +28,9 @@ SOURCE = """
     import asyncio
     import random
     import time
+    import uuid
     from dataclasses import dataclass
+    from datetime import datetime
 
     import torch
 
@@ -358,6 +360,14 @@ SOURCE = """
         return float(sum(scores) / len(scores)) if client else 0.0
 
 
+    def dated(said, true):
+        return {"gap": len(said) - len(true), "of": {"of": str(uuid.uuid4())}, "at": datetime.now().isoformat()}
+
+
+    def readable(text):
+        return 1 / len(text.split())
+
+
     def scored(said, metrics):
         return {name: metric(said) for name, metric in metrics.items()}
 
@@ -458,9 +468,11 @@ def use(code: Any) -> None:
         code.remembered(said, true, code.Context(len(said)))
         code.stamped(said, true)
         code.cleaned(said)
+        code.dated(said, true)
         code.scored(said, {"length": lambda text: len(text)})
         code.sampled([0.5, len(said) / 8, len(true) / 8], object())
     code.colour("a")
+    code.readable("a text of one call alone")
 
 
 @pytest.fixture(scope="module")
@@ -500,6 +512,18 @@ def _proposed(code: Any, name: str) -> Proposed:
         ("overlap", "scorer", "ec.Scorer.of(lambda responses, document: made(responses[0], **document))"),
         ("extracted", "scorer", "ec.Scorer.of(lambda responses, document: made(responses[0], **document))"),
         ("report", "scorer", "ec.Scorer.of(lambda responses, document: made(responses[0], **document))"),
+        (
+            "scored",
+            "scorer",
+            "ec.Scorer.of(lambda responses, document: made(responses[0], **document, "
+            "metrics={'length': ec.stand_in('kinds_project:scored', 'metrics')}))",
+        ),
+        (
+            "dated",
+            "scorer",
+            "ec.Scorer.of(lambda responses, document: ec.without(made(responses[0], **document), 'of', 'at'))",
+        ),
+        ("readable", "scorer", "ec.Scorer.of(lambda responses, document: made(responses[0], **document))"),
         ("polite", "scorer", "ec.Scorer.of(lambda responses, document: made(responses[0], **document))"),
         (
             "covered",
@@ -547,7 +571,6 @@ def test_what_is_made_of_data_or_was_called_once_is_tried(code: Any, name: str, 
     ("name", "why"),
     [
         ("remembered", "no repetition of its calls that were watched gives a value of its own"),
-        ("scored", "its argument metrics has a test_learned_kinds:use.<locals>.<lambda>, which a corpus cannot keep"),
         ("known", "no repetition of its calls that were watched gives a value of its own"),
         ("cleaned", "no repetition of its calls that were watched gives a value of its own"),
         ("stamped", "no repetition of its calls that were watched gives a value of its own"),

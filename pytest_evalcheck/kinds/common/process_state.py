@@ -119,7 +119,7 @@ def other_clock() -> Iterator[None]:
     """
     clocks = {name: getattr(time, name) for each in _CLOCKS for name in (each, f"{each}_ns")}
     for name, clock in clocks.items():
-        shift = _SECONDS_LATER * (10**9 if name.endswith("_ns") else 1)
+        shift = SECONDS_LATER * (10**9 if name.endswith("_ns") else 1)
         setattr(time, name, functools.partial(_later, clock, clock(), shift))
     try:
         yield
@@ -129,7 +129,8 @@ def other_clock() -> Iterator[None]:
 
 
 _CLOCKS = ("time", "monotonic", "perf_counter")
-_SECONDS_LATER = 10_000_000
+SECONDS_LATER = 10_000_000
+"""Time by which the other clock is later."""
 _FASTER = 1000
 
 

@@ -1,0 +1,209 @@
+"""Replies in place of a model: those that tests have given, or these with other numbers, by the text that is asked."""
+
+from __future__ import annotations
+
+import json
+import re
+import types
+from collections.abc import Callable, Iterator, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+from pytest_evalcheck.errors import UsageError, common_start, nearest
+from pytest_evalcheck.learning import corpus
+from pytest_evalcheck.learning.stand_ins import StandIn, mark, texts_in
+from pytest_evalcheck.learning.values import decoded, is_of, named
+
+_JSON = re.compile(r"[\[{].*[\]}]", re.DOTALL)
+_NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.])")
+_STEPS = 8
+"""Number of steps in which a fraction of a reply is changed."""
+_OPPOSITE = {"yes": "no", "no": "yes", "true": "false", "false": "true"}
+
+
+def stand_in(name: str, argument: str) -> Any:
+    """Make what takes the place of a model that a project's own tests have replaced, with the replies of theirs.
+
+    A text is given one of the replies to texts like it, always the same one: what judges a document is a function of
+    it. Where all replies to such texts are one, another text is given other numbers and truth values in it.
+
+    Args:
+        name: ``package.module:function`` or ``package.module:Class`` that was given it.
+        argument: the parameter of that name.
+
+    Raises:
+        UsageError: where the corpus has none, or it cannot be made.
+    """
+    found = corpus.nearest()
+    entry = found.entries.get(name)
+    known = entry.stand_ins.get(argument) if entry else None
+    if known is None:
+        near = nearest(argument, entry.stand_ins) if entry else nearest(name, found.entries)
+        raise UsageError(f"the corpus has no stand-in for the argument {argument} of {name}{near}")
+    package = name.partition(":")[0].partition(".")[0]
+    replies = _Replies(known, package, (name, argument))
+    bases = tuple(named(each) for each in known.bases if is_of(each, package))
+    try:
+        cls = types.new_class("StandIn", (_StandIn, *bases), exec_body=lambda names: names.update(replies.methods()))
+        cls.__abstractmethods__ = frozenset()  # type: ignore[attr-defined]
+        made: Any = object.__new__(cls)
+        held = {key: decoded(each, package) for key, each in known.attributes.items() if "." not in key}
+        for key, value in {**held, "_replies": replies}.items():
+            object.__setattr__(made, key, value)
+    except (TypeError, AttributeError) as error:
+        raise UsageError(f"what takes the place of the {argument} of {name} cannot be made: {error}") from error
+    return made
+
+
+class _StandIn:
+    """Object with the methods that tests have replaced, and with no state: it may be shared by threads."""
+
+    _replies: _Replies
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self._replies.attribute(name)
+
+    def __reduce__(self) -> Any:
+        return stand_in, self._replies.name
+
+
+class _Place:
+    """Attribute of a stand-in that has attributes of its own, as ``client.chat`` has ``completions``."""
+
+    def __init__(self, replies: _Replies, path: str) -> None:
+        self._replies, self._path = replies, path
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self._replies.attribute(f"{self._path}.{name}")
+
+
+class _Replies:
+    """All replies of a stand-in, by the path of its method."""
+
+    def __init__(self, known: StandIn, package: str, name: tuple[str, str]) -> None:
+        self._known, self._package, self.name = known, package, name
+
+    def methods(self) -> Iterator[tuple[str, Any]]:
+        """Yield the methods of its class, by name."""
+        for path in {each["method"] for each in self._known.replies if "." not in each["method"]}:
+            yield path or "__call__", self._method(path, bound=True)
+
+    def attribute(self, path: str) -> Any:
+        """Return the attribute at a path: a value, a method, or what has more attributes.
+
+        Raises:
+            AttributeError: where tests have shown none.
+        """
+        if path in self._known.attributes:
+            return decoded(self._known.attributes[path], self._package)
+        paths = {each["method"] for each in self._known.replies}
+        if path in paths:
+            return self._method(path)
+        if any(each.startswith(f"{path}.") for each in (*paths, *self._known.attributes)):
+            return _Place(self, path)
+        raise AttributeError(
+            f"what takes the place of the {self.name[1]} of {self.name[0]} has no {path}: no test used it"
+        )
+
+    def _method(self, path: str, *, bound: bool = False) -> Callable[..., Any]:
+        def reply(*args: Any, **kwargs: Any) -> Any:
+            return self._to(path, max(texts_in([*args[bound:], kwargs]), key=len, default=""))
+
+        async def awaited(*args: Any, **kwargs: Any) -> Any:
+            return reply(*args, **kwargs)
+
+        return awaited if any(each.get("awaited") for each in self._known.replies if each["method"] == path) else reply
+
+    def _to(self, path: str, text: str) -> Any:
+        """Return the reply to a text: of those to texts like it that of a test to this text, or one by the text."""
+        all_of = [each for each in self._known.replies if each["method"] == path]
+        shapes = [_shape(self._value(each["reply"])) for each in all_of]
+        like = max(range(len(all_of)), key=lambda index: _likeness(text, all_of[index]["text"]))
+        alike = [each for each, shape in zip(all_of, shapes, strict=True) if shape == shapes[like]]
+        asked, known = mark(text), [each["asked"] for each in alike]
+        different = [*{json.dumps(each["reply"], sort_keys=True): each["reply"] for each in alike}.values()]
+        if asked in known and len(different) > 1:
+            return self._value(alike[known.index(asked)]["reply"])
+        draw = known.index(asked) if asked in known else asked  # texts of tests are few: their replies are to differ
+        return _changed(self._value(different[draw % len(different)]), draw)
+
+    def _value(self, reply: Any) -> Any:
+        """Return a reply as it was; an object of another library has its attributes."""
+        if isinstance(reply, list):
+            return [*map(self._value, reply)]
+        if isinstance(reply, dict):
+            if "text" in reply:
+                return str(reply["text"])
+            if "object" in reply and not is_of(reply["object"], self._package):
+                return SimpleNamespace(**{name: self._value(each) for name, each in reply["fields"].items()})
+            if "attributes" in reply:
+                return SimpleNamespace(**{name: self._value(each) for name, each in reply["attributes"].items()})
+            if "dict" in reply:
+                return {name: self._value(each) for name, each in reply["dict"].items()}
+            if "tuple" in reply:
+                return tuple(map(self._value, reply["tuple"]))
+        return decoded(reply, self._package)
+
+
+def _likeness(text: str, other: str) -> tuple[int, float]:
+    """Return how alike two texts are: where they begin alike, as those of one template do, then by their words."""
+    words, others = {*text.split()}, {*other.split()}
+    return common_start(text, other), len(words & others) / max(1, len(words | others))
+
+
+def _shape(value: Any) -> Any:
+    """Return the names in a reply, by which those to one question are told from those to another."""
+    value = _read(value)
+    if isinstance(value, SimpleNamespace):
+        return {name: _shape(each) for name, each in vars(value).items()}
+    return sorted(map(str, value)) if isinstance(value, Mapping) else type(value).__name__
+
+
+def _read(value: Any) -> Any:
+    """Return what a text says as JSON, also between the fences of a block of code; any other value as it is."""
+    found = _JSON.search(value) if isinstance(value, str) else None
+    if found:
+        try:
+            return json.loads(found[0])
+        except ValueError:
+            return value
+    return value
+
+
+def _changed(value: Any, draw: int) -> Any:
+    """Return a reply with other numbers and truth values; those of two draws in succession differ."""
+    if isinstance(value, bool):
+        return value != bool(draw % 2)
+    if isinstance(value, int):
+        return 1 + draw % value if value > 1 else draw % 2 if value == 1 else value
+    if isinstance(value, float):
+        return draw % (_STEPS + 1) / _STEPS * (1 if 0 <= value <= 1 else value)
+    if isinstance(value, str):
+        return _changed_text(value, draw)
+    if isinstance(value, SimpleNamespace):
+        return SimpleNamespace(**_changed(vars(value), draw))
+    if isinstance(value, dict):
+        return {name: _changed(each, draw + mark(str(name))) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_changed(each, draw + index) for index, each in enumerate(value))
+    return value
+
+
+def _changed_text(text: str, draw: int) -> str:
+    written = _JSON.search(text)
+    if written and (read := _read(text)) is not text:
+        return text.replace(written[0], json.dumps(_changed(read, draw)))
+    answer = text.strip()
+    opposite = _OPPOSITE.get(answer.lower())
+    if opposite:
+        other = opposite.upper() if answer.isupper() else opposite.title() if answer.istitle() else opposite
+        return text.replace(answer, other) if draw % 2 else text
+
+    def number(found: re.Match[str]) -> str:
+        return str(_changed(float(found[0]) if "." in found[0] else int(found[0]), draw + found.start()))
+
+    return _NUMBER.sub(number, text)

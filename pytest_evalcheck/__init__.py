@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pytest_evalcheck.engine.api import run as run
     from pytest_evalcheck.errors import UsageError as UsageError
     from pytest_evalcheck.expectations.comparison import Tolerance as Tolerance
-    from pytest_evalcheck.expectations.comparison import without as without
+    from pytest_evalcheck.expectations.comparison import leave_out as leave_out
     from pytest_evalcheck.expectations.failures import CheckFailure as CheckFailure
     from pytest_evalcheck.expectations.failures import TargetError as TargetError
     from pytest_evalcheck.expectations.failures import expect as expect
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from pytest_evalcheck.kinds.task.record import Task as Task
     from pytest_evalcheck.kinds.wrapper.label_scores import LabelScore as LabelScore
     from pytest_evalcheck.kinds.wrapper.subject import Wrapper as Wrapper
-    from pytest_evalcheck.learning.replies import stand_in as stand_in
+    from pytest_evalcheck.learning.corpus import stand_in as stand_in
     from pytest_evalcheck.learning.streams import learned as learned
     from pytest_evalcheck.reports import ReportFormat as ReportFormat
     from pytest_evalcheck.reports.failure_text import format_failure as format_failure
@@ -82,7 +82,7 @@ _MODULES = {
     "adapters.protocols.metric": ("Metric",),  # `of` needs the adapters
     "engine.api": ("run",),
     "errors": ("UsageError",),
-    "expectations.comparison": ("Tolerance", "without"),
+    "expectations.comparison": ("Tolerance", "leave_out"),
     "expectations.failures": ("CheckFailure", "TargetError", "expect", "inconclusive"),
     "guard": ("unchanged",),
     "integration.ordinary_tests.in_tests": ("assert_passes", "parametrize_with_checks"),
@@ -103,7 +103,7 @@ _MODULES = {
     "kinds.task.record": ("Request", "Tally", "Task"),
     "kinds.wrapper.label_scores": ("LabelScore",),
     "kinds.wrapper.subject": ("Wrapper",),
-    "learning.replies": ("stand_in",),
+    "learning.corpus": ("stand_in",),
     "learning.streams": ("learned",),
     "reports": ("ReportFormat",),
     "reports.failure_text": ("format_failure",),

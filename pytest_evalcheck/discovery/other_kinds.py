@@ -216,7 +216,7 @@ def _tried(thing: Any, way: OfKind) -> OfKind | None:
         except (Exception, SystemExit):  # what it needs was not seen, or it is a command
             return None
     scored = way.described.removeprefix(_SCORER).removesuffix(")")
-    return _tried(thing, replace(way, described=f"{_SCORER}ec.without({scored}, {left}))"))
+    return _tried(thing, replace(way, described=f"{_SCORER}ec.leave_out({scored}, {left}))"))
 
 
 def _is_wrapper(make: Callable[[], Any], inputs: Any) -> bool:
@@ -270,7 +270,7 @@ def _is_scorer(make: Callable[[], Any], inputs: Any) -> bool:
         second = [*other.score(*inputs.collate(rows))]
     if state_of(made) != before:  # it may keep the last score; a filter and a series keep more
         return False
-    if names := [*dict.fromkeys(itertools.chain(*map(_of_the_call, first, second)))]:
+    if names := [*dict.fromkeys(itertools.chain(*map(_names_of_the_call, first, second)))]:
         raise _OfTheCall(*names)
     if difference(first, again, Tolerance()) is not None or difference(first, second, EXACT) is not None:
         return False
@@ -311,7 +311,7 @@ def _named_leaves(value: Any, name: str = "", depth: int = 4) -> Iterator[tuple[
             yield from _named_leaves(each, str(key), depth - 1)
 
 
-def _of_the_call(first: Any, second: Any) -> Iterator[str]:
+def _names_of_the_call(first: Any, second: Any) -> Iterator[str]:
     """Yield the names in two results of one document, the second by another clock, that have a time or an identifier.
 
     A time that was taken is longer by the other clock, and any other time later: no score of a document is.

@@ -302,7 +302,7 @@ def attributes(value: Any) -> Mapping[str, Any]:
     return held if isinstance(held, dict) and not of_python else {}
 
 
-def without(value: Any, *names: str) -> Any:
+def leave_out(value: Any, *names: str) -> Any:
     """Return a result as plain values, without what has one of these names in it.
 
     A time, or an identifier that is made anew, is of a call: it is no value of the samples that a metric was given.
@@ -310,8 +310,8 @@ def without(value: Any, *names: str) -> Any:
     value = plain(value)
     held = value if isinstance(value, Mapping) else attributes(value)
     if held:
-        return {name: without(each, *names) for name, each in held.items() if name not in names}
-    return [without(each, *names) for each in value] if isinstance(value, (list, tuple)) else value
+        return {name: leave_out(each, *names) for name, each in held.items() if name not in names}
+    return [leave_out(each, *names) for each in value] if isinstance(value, (list, tuple)) else value
 
 
 def _as_numpy(value: Any) -> Any:

@@ -17,7 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from pytest_evalcheck.errors import UsageError, require_fields
+from pytest_evalcheck.errors import nearest as nearest_of
+from pytest_evalcheck.learning.replies import replying
 from pytest_evalcheck.learning.stand_ins import StandIn, is_path
+from pytest_evalcheck.learning.values import makers
 from pytest_evalcheck.learning.watching import MOST_CALLS, MOST_OBJECTS, REFUSED, Call, Object, Seen
 
 FOLDER = "evalcheck-corpus"
@@ -209,6 +212,31 @@ def merged(parts: Iterable[Mapping[str, Seen]]) -> dict[str, Seen]:
             for argument, each in seen.stand_ins.items():
                 known.stand_ins.setdefault(argument, replace(each, replies=[])).add(*each.replies)
     return found
+
+
+def stand_in(name: str, argument: str) -> Any:
+    """Make what takes the place of a model that a project's own tests have replaced, with the replies of theirs.
+
+    A text is given one of the replies to texts like it, always the same one: what judges a document is a function of
+    it. Where all replies to such texts are one, another text is given other numbers and truth values in it.
+
+    Args:
+        name: ``package.module:function`` or ``package.module:Class`` that was given it.
+        argument: the parameter of that name.
+
+    Raises:
+        UsageError: where the corpus has none, or it cannot be made.
+    """
+    found = nearest()
+    entry = found.entries.get(name)
+    known = entry.stand_ins.get(argument) if entry else None
+    if known is None:
+        near = nearest_of(argument, entry.stand_ins) if entry else nearest_of(name, found.entries)
+        raise UsageError(f"the corpus has no stand-in for the argument {argument} of {name}{near}")
+    return replying(known, name, argument, stand_in)
+
+
+makers["stand_in"] = stand_in
 
 
 def place() -> Path:

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any
 
-from pytest_evalcheck.errors import UsageError, common_start, nearest
-from pytest_evalcheck.learning import corpus
+from pytest_evalcheck.errors import UsageError, common_start
 from pytest_evalcheck.learning.stand_ins import StandIn, mark, texts_in
 from pytest_evalcheck.learning.values import decoded, is_of, named
 
@@ -21,27 +20,14 @@ _STEPS = 8
 _OPPOSITE = {"yes": "no", "no": "yes", "true": "false", "false": "true"}
 
 
-def stand_in(name: str, argument: str) -> Any:
-    """Make what takes the place of a model that a project's own tests have replaced, with the replies of theirs.
-
-    A text is given one of the replies to texts like it, always the same one: what judges a document is a function of
-    it. Where all replies to such texts are one, another text is given other numbers and truth values in it.
-
-    Args:
-        name: ``package.module:function`` or ``package.module:Class`` that was given it.
-        argument: the parameter of that name.
+def replying(known: StandIn, name: str, argument: str, make: Callable[[str, str], Any]) -> Any:
+    """Return an object that gives the replies of a stand-in of ``argument`` of ``name``; ``make`` makes it when copied.
 
     Raises:
-        UsageError: where the corpus has none, or it cannot be made.
+        UsageError: where it cannot be made.
     """
-    found = corpus.nearest()
-    entry = found.entries.get(name)
-    known = entry.stand_ins.get(argument) if entry else None
-    if known is None:
-        near = nearest(argument, entry.stand_ins) if entry else nearest(name, found.entries)
-        raise UsageError(f"the corpus has no stand-in for the argument {argument} of {name}{near}")
     package = name.partition(":")[0].partition(".")[0]
-    replies = _Replies(known, package, (name, argument))
+    replies = _Replies(known, package, (name, argument), make)
     bases = tuple(named(each) for each in known.bases if is_of(each, package))
     try:
         cls = types.new_class("StandIn", (_StandIn, *bases), exec_body=lambda names: names.update(replies.methods()))
@@ -66,7 +52,7 @@ class _StandIn:
         return self._replies.attribute(name)
 
     def __reduce__(self) -> Any:
-        return stand_in, self._replies.name
+        return self._replies.make, self._replies.name
 
 
 class _Place:
@@ -84,8 +70,8 @@ class _Place:
 class _Replies:
     """All replies of a stand-in, by the path of its method."""
 
-    def __init__(self, known: StandIn, package: str, name: tuple[str, str]) -> None:
-        self._known, self._package, self.name = known, package, name
+    def __init__(self, known: StandIn, package: str, name: tuple[str, str], make: Callable[[str, str], Any]) -> None:
+        self._known, self._package, self.name, self.make = known, package, name, make
 
     def methods(self) -> Iterator[tuple[str, Any]]:
         """Yield the methods of its class, by name."""
@@ -111,14 +97,14 @@ class _Replies:
 
     def _method(self, path: str, *, bound: bool = False) -> Callable[..., Any]:
         def reply(*args: Any, **kwargs: Any) -> Any:
-            return self._to(path, max(texts_in([*args[bound:], kwargs]), key=len, default=""))
+            return self._reply_to(path, max(texts_in([*args[bound:], kwargs]), key=len, default=""))
 
         async def awaited(*args: Any, **kwargs: Any) -> Any:
             return reply(*args, **kwargs)
 
         return awaited if any(each.get("awaited") for each in self._known.replies if each["method"] == path) else reply
 
-    def _to(self, path: str, text: str) -> Any:
+    def _reply_to(self, path: str, text: str) -> Any:
         """Return the reply to a text: of those to texts like it that of a test to this text, or one by the text."""
         all_of = [each for each in self._known.replies if each["method"] == path]
         shapes = [_shape(self._value(each["reply"])) for each in all_of]

@@ -521,7 +521,7 @@ def _proposed(code: Any, name: str) -> Proposed:
         (
             "dated",
             "scorer",
-            "ec.Scorer.of(lambda responses, document: ec.without(made(responses[0], **document), 'of', 'at'))",
+            "ec.Scorer.of(lambda responses, document: ec.leave_out(made(responses[0], **document), 'of', 'at'))",
         ),
         ("readable", "scorer", "ec.Scorer.of(lambda responses, document: made(responses[0], **document))"),
         ("polite", "scorer", "ec.Scorer.of(lambda responses, document: made(responses[0], **document))"),

@@ -1,4 +1,4 @@
-"""What tests give in place of a model is watched, and its replies take its place in targets."""
+"""Stand-ins: what tests give in place of a model is watched, and its replies take its place in targets."""
 
 from __future__ import annotations
 
@@ -248,9 +248,9 @@ def test_a_stand_in_is_of_the_class_that_the_package_asks_for(project: Path) -> 
 
 
 def test_one_that_is_not_there_is_an_error_with_the_nearest(project: Path) -> None:
-    with pytest.raises(UsageError, match="has no stand-in for the argument modle of .*did you mean 'model'"):
+    with pytest.raises(UsageError, match=r"has no stand-in for the argument modle of .*did you mean 'model'"):
         ec.stand_in("judged_project.metrics:Fluent", "modle")
-    with pytest.raises(UsageError, match="has no stand-in for the argument model of judged_project.metrics:Fluend"):
+    with pytest.raises(UsageError, match=r"has no stand-in for the argument model of judged_project.metrics:Fluend"):
         ec.stand_in("judged_project.metrics:Fluend", "model")
 
 
@@ -259,7 +259,7 @@ def test_one_that_is_not_there_is_an_error_with_the_nearest(project: Path) -> No
     [
         (
             "Faithful",
-            "ec.without(asyncio.run(made.compute(responses[0], **document, "
+            "ec.leave_out(asyncio.run(made.compute(responses[0], **document, "
             "provider=ec.stand_in('judged_project.metrics:Faithful', 'provider'))), 'seconds'))",
         ),
         ("Fluent", "made.measure(responses[0], **document))"),

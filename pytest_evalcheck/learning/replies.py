@@ -112,10 +112,11 @@ class _Replies:
         alike = [each for each, shape in zip(all_of, shapes, strict=True) if shape == shapes[like]]
         asked, known = mark(text), [each["asked"] for each in alike]
         different = [*{json.dumps(each["reply"], sort_keys=True): each["reply"] for each in alike}.values()]
-        if asked in known and len(different) > 1:
-            return self._value(alike[known.index(asked)]["reply"])
-        draw = known.index(asked) if asked in known else asked  # texts of tests are few: their replies are to differ
-        return _changed(self._value(different[draw % len(different)]), draw)
+        if len(different) > 1:
+            same = asked in known
+            return self._value(alike[known.index(asked)]["reply"] if same else different[asked % len(different)])
+        # Texts of tests are few: their replies are to differ.
+        return _changed(self._value(different[0]), known.index(asked) if asked in known else asked)
 
     def _value(self, reply: Any) -> Any:
         """Return a reply as it was; an object of another library has its attributes."""

@@ -1,12 +1,13 @@
 """Stand-ins: what tests give in place of a model or a client, and what it has replied to the code that is watched.
 
-A stand-in is code of tests, or a mock: a corpus cannot make it again. `replies.stand_in` takes its place in a target.
+A stand-in is code of tests, or a mock: a corpus cannot make it again. `corpus.stand_in` takes its place in a target.
 """
 
 from __future__ import annotations
 
 import hashlib
 import inspect
+import itertools
 import sys
 import sysconfig
 import weakref
@@ -23,6 +24,8 @@ _MOST_REPLIES = 24
 """Replies of one method that are kept."""
 _MOST_CHARACTERS = 4000
 """A longer text of a reply is cut."""
+_MOST_PARTS = 256
+"""Parts of the arguments of a call in which texts are looked for."""
 _DEPTH = 3
 """Attributes of attributes that are looked for, as in ``client.chat.completions.create``."""
 _INSTALLED = (sysconfig.get_path("stdlib"), "site-packages", "dist-packages")
@@ -99,8 +102,8 @@ class StandIns:
             codes += self._codes(function)
             for key, held in {} if isinstance(function, FunctionType) else _held(each).items():
                 inside = f"{path}.{key}" if path else key
-                if type(held) in _PLAIN and inside not in known.attributes:
-                    known.attributes[inside] = noted(held, key)
+                if type(held) in _PLAIN and inside not in known.attributes and not _is_lost(kept := noted(held, key)):
+                    known.attributes[inside] = kept
         return codes
 
     def asked(self, frame: FrameType, entries: Sequence[Any]) -> Question | None:
@@ -230,14 +233,18 @@ def _attributes(value: Any) -> dict[str, Any]:
     return found if type(found) is dict else {}
 
 
-def texts_in(value: Any, depth: int = 0) -> Iterator[str]:
-    """Yield the texts in arguments, in containers and in attributes of objects."""
-    if isinstance(value, str):
-        yield value
-    elif depth <= 2 * _DEPTH:
-        inside = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
-        for each in inside or [*_attributes(value).values()]:
-            yield from texts_in(each, depth + 1)
+def texts_in(value: Any) -> Iterator[str]:
+    """Yield the texts in arguments, in containers and in attributes of objects, up to a number of these."""
+    left = [value]
+    for _ in range(_MOST_PARTS):
+        if not left:
+            return
+        part = left.pop(0)
+        if isinstance(part, str):
+            yield part
+            continue
+        inside = part.values() if isinstance(part, dict) else part if isinstance(part, (list, tuple)) else ()
+        left += itertools.islice(inside or _attributes(part).values(), _MOST_PARTS - len(left))
 
 
 def _reply(value: Any) -> Any:

@@ -396,9 +396,10 @@ class Watcher:
                 return
             running += [opened[1]] if opened else []
             back = back.f_back if back else None
-        running = running or [each[1] for each in self._open.values() if not isinstance(each, Question)]
-        if question := self._stand_ins.asked(frame, running):
-            self._open[frame] = question
+        with suppress(Exception):  # what is watched must not be ended by that
+            others = [each[1] for each in [*self._open.values()] if not isinstance(each, Question)]
+            if question := self._stand_ins.asked(frame, running or others):  # it may run in a thread of its own
+                self._open[frame] = question
 
     def _making(self, value: Any) -> dict[str, Any] | None:
         """Return the class of an object and the arguments of its constructor; None where these were not seen.

@@ -148,7 +148,7 @@ def table() -> Iterator[str]:
             evaluate = [row for row in missed if row["evaluates"] == "yes"]
             fake = sum("fake judge" in row["reason"] for row in evaluate)
             shown = f"{len(evaluate)} evaluate, {fake} with a fake judge"
-            yield f"    of {len(missed)} missed ones, drawn by a seed: {shown}"
+            yield f"    of {len(missed)} missed ones that were judged: {shown}"
         yield f"  {total('decided')} names declared no function of a set of samples"
         yield f"  {total('targets')} targets: {', '.join(f'{total(name)} {name}' for name in NUMBERS)}"
         failed = [each for each in red if each["run"] == run]

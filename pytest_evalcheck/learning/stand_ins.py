@@ -56,24 +56,32 @@ class StandIn:
                 self.replies.append(new)
 
 
+Reply = tuple[StandIn, dict[str, Any]]
+"""A reply, and what is known of the stand-in that has given it."""
+
+
 @dataclass
 class Question:
     """A call of a stand-in that has begun."""
 
-    places: list[StandIn]
+    places: list[tuple[list[Reply], StandIn]]
+    """The replies to each call that is running, and what is known of the stand-in there."""
     method: str
     text: str
     awaited: bool
 
     def answered(self, value: Any) -> None:
-        """Keep the reply, unless it has what a corpus cannot keep, or is one to something else than a text."""
+        """Note the reply, unless it has what a corpus cannot keep, or is one to something else than a text.
+
+        It is kept when the call that has asked returns: code may refuse it.
+        """
         reply = _reply(value)
         if not _is_lost(reply) and (self.text or reply in (None, _NOTHING)):
             kept = noted(self.text)
             head = kept if isinstance(kept, str) else str(kept.get("text", ""))
             new = {"method": self.method, "text": head, "asked": mark(self.text), "reply": reply}
-            for each in self.places:
-                each.add({**new, "awaited": True} if self.awaited else new)
+            for replies, each in self.places:
+                replies.append((each, {**new, "awaited": True} if self.awaited else new))
 
 
 class StandIns:
@@ -106,8 +114,8 @@ class StandIns:
                     known.attributes[inside] = kept
         return codes
 
-    def asked(self, frame: FrameType, entries: Sequence[Any]) -> Question | None:
-        """Return the call of a stand-in that begins, where one of the entries that are running was given it."""
+    def asked(self, frame: FrameType, running: Sequence[tuple[list[Reply], Any]]) -> Question | None:
+        """Return the call of a stand-in that begins, where an entry with a call that is running was given it."""
         code = frame.f_code
         given = [frame.f_locals[name] for name in code.co_varnames if name in frame.f_locals]
         place, method = self._known.get(id(code)), []
@@ -124,7 +132,7 @@ class StandIns:
                 place = self._known.get(id(owner))
             if place is None or place[0]() is not owner:
                 return None
-        places = [place[2][id(each)] for each in entries if id(each) in place[2]]
+        places = [(replies, place[2][id(each)]) for replies, each in running if id(each) in place[2]]
         text = max(texts_in(given), key=len, default="")
         if not places:
             return None

@@ -550,10 +550,9 @@ def _sample_streams(name: str, group: Group) -> Iterator[Stream]:
     if not different:  # of one call, numbers are changed inside of what was seen
         different = [path for path in paths if len([*_numbers_of(values[path][0])]) > 1 and not is_cut(values[path][0])]
         if not different:  # or its texts are shorter
-            different = [
-                path for path in paths if len(str(values[path][0]).split()) >= _WORDS and type(values[path][0]) is str
-            ]
-            values.update((path, _parts_of_text(values[path][0])) for path in different)
+            halves = {path: [_half(values[path][0], second=second) for second in (False, True)] for path in paths}
+            different = [path for path in paths if halves[path] != 2 * values[path][:1]]
+            values.update((path, [values[path][0], *halves[path]]) for path in different)
     elif all(type(each) in (str, bool) for path in different for each in values[path]) and any(
         is_array(values[path][0]) for path in paths
     ):
@@ -569,11 +568,18 @@ def _sample_streams(name: str, group: Group) -> Iterator[Stream]:
         yield _stream(name, columns, fixed, group, one_sample=True)
 
 
-def _parts_of_text(text: str) -> list[Any]:
-    """Return a text, and each half of its words."""
-    words = text.split()
-    half = len(words) // 2
-    return [text, " ".join(words[:half]), " ".join(words[half:])]
+def _half(value: Any, *, second: bool) -> Any:
+    """Return a value as JSON in which each text of several words has the half of these."""
+    if isinstance(value, str):
+        words = value.split()
+        half = len(words) // 2
+        return value if len(words) < _WORDS else " ".join(words[half:] if second else words[:half])
+    if isinstance(value, list):
+        return [_half(each, second=second) for each in value]
+    for key in ("dict", "fields"):
+        if isinstance(value, dict) and key in value:
+            return {**value, key: {name: _half(each, second=second) for name, each in value[key].items()}}
+    return value
 
 
 def _stream(

@@ -21,7 +21,7 @@ from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 from pytest_evalcheck.errors import UsageError
-from pytest_evalcheck.learning.stand_ins import Question, StandIn, StandIns
+from pytest_evalcheck.learning.stand_ins import Question, Reply, StandIn, StandIns
 from pytest_evalcheck.learning.values import fields_of, noted
 
 MOST_CALLS = 24
@@ -65,6 +65,8 @@ class Call:
     arguments: dict[str, Any]
     """By parameter, as JSON; those of ``*args`` by their index."""
     returned: Any = None
+    replies: list[Reply] = field(default_factory=list, compare=False)
+    """Replies of stand-ins while it runs."""
 
 
 @dataclass
@@ -252,6 +254,8 @@ class Watcher:
                     refused = event == "unwind" or (argument is None and not _returns(frame))
                     if not isinstance(opened, Question):
                         opened[0].returned = REFUSED if refused else noted(argument)
+                        for stand_in, reply in [] if refused else opened[0].replies:
+                            stand_in.add(reply)
                         self.after_call()
                     elif not refused:
                         opened.answered(argument)
@@ -337,7 +341,7 @@ class Watcher:
         )
         known = self._objects.get(id(owner))
         if name == "__init__":
-            if known is not None and known[0]() is owner:
+            if any(each is not None and each[0]() is owner for each in (known, self._others.get(id(owner)))):
                 return  # that of a base class
             made = self._kept(frame, skip=1, seen=seen)
             found = Object(made, self._current())
@@ -394,11 +398,12 @@ class Watcher:
             opened = self._open.get(back) if back else None
             if isinstance(opened, Question):
                 return
-            running += [opened[1]] if opened else []
+            running += [opened] if opened else []
             back = back.f_back if back else None
         with suppress(Exception):  # what is watched must not be ended by that
-            others = [each[1] for each in [*self._open.values()] if not isinstance(each, Question)]
-            if question := self._stand_ins.asked(frame, running or others):  # it may run in a thread of its own
+            if not running:  # it may run in a thread of its own
+                running = [each for each in [*self._open.values()] if not isinstance(each, Question)]
+            if question := self._stand_ins.asked(frame, [(call.replies, seen) for call, seen in running]):
                 self._open[frame] = question
 
     def _making(self, value: Any) -> dict[str, Any] | None:

@@ -73,6 +73,8 @@ PACKAGE = """
 
 
     def graded(answer, judge):
+        if judge(answer) == answer * 2:
+            raise ValueError("no answer")
         return float(judge(f"Is this right? {answer}").strip() == "yes")
 
 
@@ -92,6 +94,7 @@ PACKAGE = """
         return len(answer)
 """
 TESTS = """
+    from contextlib import suppress
     from dataclasses import dataclass
     from types import SimpleNamespace
     from unittest.mock import AsyncMock, MagicMock
@@ -151,6 +154,8 @@ TESTS = """
             grader(answer, MagicMock(return_value="yes"))
             near(len(answer), 2, lambda one, other: abs(one - other))
             silent(answer, MagicMock())
+        with suppress(ValueError):
+            graded("refused", lambda prompt: prompt * 2)
         provider = MagicMock(complete=AsyncMock(return_value={"claims": ["c"], "verdicts": [{"supported": False}]}))
         await Faithful().compute("one more", provider)
 """
@@ -197,7 +202,7 @@ def test_what_is_given_has_one_form_in_all_calls(project: Path) -> None:
 @pytest.mark.parametrize("name", ["rated", "graded", "grader"])
 def test_mocks_functions_and_calls_in_threads_are_seen(project: Path, name: str) -> None:
     argument = "client" if name == "rated" else "judge"
-    assert len(_replies(name, argument)) == 3
+    assert len(_replies(name, argument)) == 3 + 3 * (name == "graded")  # which asks twice; one was refused
     assert {each["method"] for each in _replies(name, argument)} == {
         "chat.completions.create" if name == "rated" else ""
     }
@@ -287,7 +292,8 @@ def test_a_corpus_with_replies_is_read_as_it_was_written_and_joined(project: Pat
     name = "judged_project.metrics:Faithful"
     assert joined[name].stand_ins == read[name].stand_ins
     [(text, _)] = corpus.texts(read, ["judged_project"]).values()
-    assert text == (project / corpus.FOLDER / "judged_project.json").read_text("utf-8")
+    *_, entries = corpus.parsed(text, "here")
+    assert {f"{each.module}:{each.name}": each for each in entries} == read
 
 
 @pytest.mark.parametrize("method", ["__reduce__", "_replies", "a b", "chat..create"])

@@ -51,6 +51,13 @@ SOURCE = """
         def reset(self):
             self.seen = []
 
+    class Named(Base):
+        def __init__(self):
+            super().__init__("named")
+
+        def rate(self, values):
+            return len(values)
+
     class Plain:
         def rate(self, values):
             return sum(values)
@@ -476,3 +483,12 @@ def test_events_of_code_objects_and_the_profiler_see_the_same(watched: Any) -> N
             watched.in_a_thread([5])
         seen.append(watcher.seen)
     assert seen[0] == seen[1]
+
+
+def test_the_constructor_of_a_base_class_is_none_of_its_own(watched: Any) -> None:
+    """Objects that are made alike are no more kept, and their base class has a constructor, too."""
+    watcher = Watcher(["watched_project"], lambda: "test_it")
+    with watcher.watch():
+        for count in range(2 * MOST_OBJECTS):
+            watched.Named().rate([0] * count)
+    assert {str(each.made) for each in watcher.seen["watched_project:Named"].objects} == {"{}"}

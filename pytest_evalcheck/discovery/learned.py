@@ -186,7 +186,7 @@ def _by_trial(seen: Observed, observed: Object, package: str, errors: list[str])
     """
     names: dict[str, Any] = {"ec": pytest_evalcheck}
     functions: dict[str, None] = {}
-    fed, begun, value = "", "", ""
+    fed, begun, value, again = "", "", "", False
     with isolated_process():
         try:
             exec("\n".join(seen.imports), names)
@@ -204,6 +204,8 @@ def _by_trial(seen: Observed, observed: Object, package: str, errors: list[str])
                     fed = fed or ("" if inspect.iscoroutinefunction(getattr(made, call.method)) else call.method)
                 elif not given and not fed and result is None:
                     begun = call.method
+                elif not given and call.method == begun:
+                    again = True
                 elif not given and fed and _is_measure(call.returned) and _returns_again(result, call.returned):
                     value = call.method  # the state of a model that is trained has texts, too
         except Exception as error:  # what it needs was not seen
@@ -222,7 +224,8 @@ def _by_trial(seen: Observed, observed: Object, package: str, errors: list[str])
             (replace(seen, construction=f"lambda *args, **kwargs: (lambda made: {called})({seen.construction})"), fed)
         ]
     read = f"made.{value}" if is_method else f"lambda: made.{value}"
-    reset = f", reset=made.{begun}" if begun else ""
+    resets = begun and (again or _resets(seen, names, observed, (begun, fed, value), package))
+    reset = f", reset=made.{begun}" if resets else ""
     setup = (begun,) if begun else ()
     described = f"ec.Metric(update=made.{fed}, compute={read}{reset})"
     return [(replace(seen, setup=setup, described=described), fed)]
@@ -247,6 +250,29 @@ def _starts_anew(
                 return len(batches) > 1
     same = [difference(values[2], each, Tolerance(atol=1e-6)) is None for each in values[:2]]
     return same == [False, True]
+
+
+def _resets(
+    seen: Observed, names: dict[str, Any], observed: Object, methods: tuple[str, str, str], package: str
+) -> bool:
+    """Return whether the method that is called first makes an object forget, as a `reset` does, and a `start` does not.
+
+    No run has called it again.
+    """
+    begun, fed, value = methods
+    given = next(_given(call.arguments, package) for call in observed.calls if call.method == fed)
+    values = []
+    with isolated_process():
+        try:
+            for times in (1, 2):
+                made = eval(seen.construction, names)
+                for _ in range(times):
+                    _repeated(made, begun, {})
+                    _repeated(made, fed, given)
+                values.append(_repeated(made, value, {}))
+        except Exception:
+            return False
+    return difference(values[0], values[1], Tolerance(atol=1e-6)) is None
 
 
 def _repeated(made: Any, method: str, given: dict[str, Any]) -> Any:

@@ -247,6 +247,25 @@ SOURCE = """
             return self.n
 
 
+    class Session:
+        def __init__(self):
+            self.active, self.count = False, 0
+
+        def start(self):
+            self.active = True
+
+        def record(self, values):
+            self.count += sum(values)
+
+        def many(self):
+            return self.count
+
+
+    class Round(Session):
+        def start(self):
+            self.active, self.count = True, 0
+
+
     class Smoothed:
         def __init__(self):
             self.last = 0.0
@@ -438,6 +457,11 @@ def use(code: Any) -> None:
     agent = code.Agent()
     agent.observe(torch.tensor([0.5, 1.0, 0.25, 3.0]))
     agent.next()
+    for session in (code.Session(), code.Round()):
+        session.start()
+        session.record([1.0, 2.5])
+        session.record([3.5, 0.5])
+        assert session.many() == 7.5
     smoothed = code.Smoothed()
     for said in ("a", "a b", "c d e"):
         smoothed.update(said, len(said) / 2)
@@ -524,6 +548,8 @@ def _proposed(code: Any, name: str) -> Proposed:
             "ec.Scorer.of(lambda responses, document: ec.leave_out(made(responses[0], **document), 'of', 'at'))",
         ),
         ("readable", "scorer", "ec.Scorer.of(lambda responses, document: made(responses[0], **document))"),
+        ("Session", "metric", "ec.Metric(update=made.record, compute=made.many)"),
+        ("Round", "metric", "ec.Metric(update=made.record, compute=made.many, reset=made.start)"),
         ("polite", "scorer", "ec.Scorer.of(lambda responses, document: made(responses[0], **document))"),
         (
             "covered",

@@ -270,7 +270,7 @@ def _is_scorer(make: Callable[[], Any], inputs: Any) -> bool:
         second = [*other.score(*inputs.collate(rows))]
     if state_of(made) != before:  # it may keep the last score; a filter and a series keep more
         return False
-    if names := [*dict.fromkeys(itertools.chain(*map(_names_of_the_call, first, second)))]:
+    if names := _names_of_the_call(first, second):
         raise _OfTheCall(*names)
     if difference(first, again, Tolerance()) is not None or difference(first, second, EXACT) is not None:
         return False
@@ -311,20 +311,24 @@ def _named_leaves(value: Any, name: str = "", depth: int = 4) -> Iterator[tuple[
             yield from _named_leaves(each, str(key), depth - 1)
 
 
-def _names_of_the_call(first: Any, second: Any) -> Iterator[str]:
-    """Yield the names in two results of one document, the second by another clock, that have a time or an identifier.
+def _names_of_the_call(first: Sequence[Any], second: Sequence[Any]) -> list[str]:
+    """Return the names in results of the same documents, the second by another clock, that have times or identifiers.
 
-    A time that was taken is longer by the other clock, and any other time later: no score of a document is.
+    Wherever such a value differs, a time that was taken is longer by the other clock, and any other time is later.
     """
-    pairs = zip(_named_leaves(first), _named_leaves(second), strict=False)
-    for (name, one), (_, two) in pairs:
-        if _is_number(one) and _is_number(two):
-            of_clock = two > 20 * one > 0 or two - one > SECONDS_LATER * 0.9
-        else:
-            of_clock = isinstance(one, str) and isinstance(two, str) and one != two and any(map(_made_anew, (one, two)))
-            of_clock = of_clock or (isinstance(one, datetime) and one != two)
-        if name and of_clock:
-            yield name
+    differ: dict[str, list[bool]] = {}
+    for pair in zip(first, second, strict=True):
+        for (name, one), (_, two) in zip(*map(_named_leaves, pair), strict=False):
+            if difference(one, two, EXACT) is not None:
+                differ.setdefault(name, []).append(_is_of_the_call(one, two))
+    return [name for name, found in differ.items() if name and all(found)]
+
+
+def _is_of_the_call(one: Any, two: Any) -> bool:
+    if _is_number(one) and _is_number(two):
+        return bool(two > 20 * one >= 0 or two - one > SECONDS_LATER * 0.9)
+    texts = isinstance(one, str) and isinstance(two, str)
+    return isinstance(one, datetime) or (texts and _made_anew(one) and _made_anew(two))
 
 
 def _made_anew(text: str) -> bool:

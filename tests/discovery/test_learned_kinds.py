@@ -383,6 +383,10 @@ SOURCE = """
         return {"gap": len(said) - len(true), "of": {"of": str(uuid.uuid4())}, "at": datetime.now().isoformat()}
 
 
+    def drawn(said, true):
+        return {"gap": len(said) - len(true), "score": random.SystemRandom().random()}
+
+
     def readable(text):
         return 1 / len(text.split())
 
@@ -493,6 +497,7 @@ def use(code: Any) -> None:
         code.stamped(said, true)
         code.cleaned(said)
         code.dated(said, true)
+        code.drawn(said, true)
         code.scored(said, {"length": lambda text: len(text)})
         code.sampled([0.5, len(said) / 8, len(true) / 8], object())
     code.colour("a")
@@ -599,6 +604,7 @@ def test_what_is_made_of_data_or_was_called_once_is_tried(code: Any, name: str, 
         ("remembered", "no repetition of its calls that were watched gives a value of its own"),
         ("known", "no repetition of its calls that were watched gives a value of its own"),
         ("cleaned", "no repetition of its calls that were watched gives a value of its own"),
+        ("drawn", "no repetition of its calls that were watched gives a value of its own"),
         ("stamped", "no repetition of its calls that were watched gives a value of its own"),
         ("Opened", "a repetition of its calls that were watched raised KeyError: 'first'"),
         ("sampled", "its argument client has a builtins.object, which a corpus cannot keep"),

@@ -331,7 +331,7 @@ def _read_stand_in(data: Any, where: str) -> StandIn:
         str(data["name"]),
         [*map(str, data["bases"])],
         dict(data["attributes"]),
-        [_require(each, "reply", where) for each in data["replies"]],
+        [{**each, "text": str(each["text"])} for each in data["replies"]],
     )
 
 

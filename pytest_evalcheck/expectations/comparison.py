@@ -305,7 +305,7 @@ def attributes(value: Any) -> Mapping[str, Any]:
 def leave_out(value: Any, *names: str) -> Any:
     """Return a result as plain values, without what has one of these names in it.
 
-    A time, or an identifier that is made anew, is of a call: it is no value of the samples that a metric was given.
+    A time, or an identifier that each call creates, belongs to the call and not to the samples that a metric was given.
     """
     value = plain(value)
     held = value if isinstance(value, Mapping) else attributes(value)

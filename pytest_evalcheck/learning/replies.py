@@ -143,7 +143,7 @@ def _likeness(text: str, other: str) -> tuple[int, float]:
 
 
 def _shape(value: Any) -> Any:
-    """Return the names in a reply, by which those to one question are told from those to another."""
+    """Return the names in a reply: replies to one question have the same ones."""
     value = _read(value)
     if isinstance(value, SimpleNamespace):
         return {name: _shape(each) for name, each in vars(value).items()}

@@ -18,7 +18,7 @@ from functools import partial
 from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any
 
-from pytest_evalcheck.learning.values import encoded, noted
+from pytest_evalcheck.learning.values import encoded, has_form, noted
 
 _MOST_REPLIES = 24
 """Replies of one method that are kept."""
@@ -105,7 +105,7 @@ class StandIns:
             owner = function.__code__ if isinstance(function, FunctionType) else each
             place = self._known.get(id(owner))
             if place is None or place[0]() is not owner:
-                place = self._known[id(owner)] = (_reference(owner), path, {})
+                place = self._known[id(owner)] = (reference(owner), path, {})
             place[2][id(entry)] = known
             codes += self._codes(function)
             for key, held in {} if isinstance(function, FunctionType) else _held(each).items():
@@ -214,7 +214,8 @@ def _is_awaited(mock: Any) -> bool:
     return sys.modules["unittest.mock"].AsyncMockMixin in type(mock).__mro__
 
 
-def _reference(value: Any) -> Callable[[], Any]:
+def reference(value: Any) -> Callable[[], Any]:
+    """Return a function that returns an object while it lives: a test may see that it is freed."""
     with suppress(TypeError):  # of a class with slots
         return weakref.ref(value)
     return lambda: value
@@ -274,6 +275,4 @@ def _with_attributes(value: Any, depth: int = 0) -> dict[str, Any] | None:
 
 def _is_lost(value: Any) -> bool:
     """Return whether a part of a reply was not kept."""
-    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    lost = isinstance(value, dict) and not {"opaque", "secret", "loader"}.isdisjoint(value)
-    return lost or any(map(_is_lost, inside))
+    return has_form(value, "opaque", "secret", "loader")

@@ -29,6 +29,7 @@ from pytest_evalcheck.learning.values import (
     TABLES,
     decoded,
     drawn,
+    has_form,
     is_array,
     is_cut,
     is_kept,
@@ -487,17 +488,12 @@ def _flat(arguments: Mapping[str, Any], package: str, *, whole: bool) -> tuple[d
             leaves[path] = value
 
     for name, value in arguments.items():
-        if is_kept(value, package) and (whole or not _has_stand_in(value)):
+        # What takes the place of a model replies to a batch otherwise than to its samples.
+        if is_kept(value, package) and (whole or not has_form(value, "stand_in")):
             walk((name,), value)
         else:
             forms[(name,)] = ""
     return leaves, forms
-
-
-def _has_stand_in(value: Any) -> bool:
-    """Return whether a value has what takes the place of a model: its reply to a batch is none to a sample."""
-    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return (isinstance(value, dict) and "stand_in" in value) or any(map(_has_stand_in, inside))
 
 
 def _is_scalar(value: Any) -> bool:

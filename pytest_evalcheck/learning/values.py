@@ -303,6 +303,14 @@ def is_kept(value: Any, package: str = "") -> bool:
     return all(is_kept(each, package) for each in parts)
 
 
+def has_form(value: Any, *forms: str) -> bool:
+    """Return whether a value as JSON has a part of one of some forms."""
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return (isinstance(value, dict) and not value.keys().isdisjoint(forms)) or any(
+        has_form(each, *forms) for each in inside
+    )
+
+
 def _takes_its_fields(value: Any, package: str) -> bool:
     """Return whether the constructor of an object as JSON takes its fields as arguments."""
     try:

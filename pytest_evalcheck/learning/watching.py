@@ -21,7 +21,7 @@ from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 from pytest_evalcheck.errors import UsageError
-from pytest_evalcheck.learning.stand_ins import Question, Reply, StandIn, StandIns
+from pytest_evalcheck.learning.stand_ins import Question, Reply, StandIn, StandIns, reference
 from pytest_evalcheck.learning.values import fields_of, noted
 
 MOST_CALLS = 24
@@ -215,11 +215,7 @@ class Watcher:
             monitoring.free_tool_id(tool)
 
     def _reference(self, owner: Any) -> Callable[[], Any]:
-        """Return a function that returns an object while it lives: a test may see that it is freed."""
-        try:
-            return weakref.ref(owner)
-        except TypeError:  # of a class with slots
-            return lambda: owner
+        return reference(owner)
 
     def forget(self) -> None:
         """Let go of the objects of a test that has ended; of those that live on it is known how they were made."""

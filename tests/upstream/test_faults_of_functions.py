@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
 import pytest_evalcheck as ec
 from pytest_evalcheck import strategies as es
@@ -113,3 +115,35 @@ def test_an_object_that_takes_one_sample_a_call_is_the_librarys(
 
     (cell,) = ec.run(streamed, select="EC210", effort="quick").cells
     assert cell.outcome == outcome, cell
+
+
+def aligned_depth_error(pred: torch.Tensor, target: torch.Tensor, driver: str | None = None) -> torch.Tensor:
+    """The error of maps of depth that are aligned with their targets by least squares, as evaluations of depth do."""
+    design = torch.stack([pred, torch.ones_like(pred)], -1)
+    scale_and_shift = torch.linalg.lstsq(design, target[..., None], driver=driver).solution
+    return ((design @ scale_and_shift)[..., 0] - target).square().mean()
+
+
+def aligned_by_numpy(samples: Sequence[tuple[list[float], list[float]]]) -> float:
+    errors = []
+    for prediction, target in samples:
+        design = np.stack([prediction, np.ones(len(prediction))], -1)
+        errors.append(np.square(design @ np.linalg.lstsq(design, np.array(target))[0] - target).mean())
+    return float(np.mean(errors))
+
+
+@pytest.mark.parametrize(("driver", "outcome"), [(None, "known"), ("gelsd", "passed")])
+def test_least_squares_of_torch_begins_with_what_the_last_matrix_left(driver: str | None, outcome: str) -> None:
+    known = {} if driver else {"EC217": ec.KnownFailure(upstream="torch-lstsq-keeps-columns-of-the-last-matrix")}
+    maps, targets = [[0.5, 0.25, 1.0], [0.0] * 3], [[0.25, 0.5, 1.0], [0.5, 1.0, 0.75]]
+
+    @ec.metric(
+        inputs=es.rows(maps, targets, dtypes=["float32"] * 2).replace(min_samples=2),
+        reference=aligned_by_numpy,
+        known_failures=known,
+    )
+    def metric(device: str) -> Any:
+        return functools.partial(aligned_depth_error, driver=driver)
+
+    (cell,) = ec.run(metric, select="EC217", effort="normal").cells
+    assert cell.outcome == outcome, cell.signature

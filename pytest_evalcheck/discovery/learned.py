@@ -24,7 +24,7 @@ from pytest_evalcheck.learning import corpus
 from pytest_evalcheck.learning.annotated import ORIGIN
 from pytest_evalcheck.learning.streams import streams_seen
 from pytest_evalcheck.learning.values import TABLES, decoded, encoded, is_kept
-from pytest_evalcheck.learning.watching import Object, Seen
+from pytest_evalcheck.learning.watching import Call, Object, Seen
 
 _MOST_GROUPS = 4
 """Forms of calls of one function or method that are tried."""
@@ -181,11 +181,12 @@ def _by_trial(seen: Observed, observed: Object, package: str, errors: list[str])
 
     A method that returns a value for data, and leaves the object as it is or keeps this value alone, is a function.
     Else the object accumulates: what is given data feeds it, and what is called or read without any, and returned a
-    value then, gives it. Empty where the repetition gives other values than the run, or an error, which is
-    added to ``errors``.
+    value then, gives it. Where nothing does, what returns the same value for the same data only notes its calls, and is
+    a function. Empty where the repetition gives other values than the run, or an error, which is added to ``errors``.
     """
     names: dict[str, Any] = {"ec": pytest_evalcheck}
     functions: dict[str, None] = {}
+    noting: dict[str, None] = {}
     fed, begun, value, again = "", "", "", False
     with isolated_process():
         try:
@@ -201,6 +202,8 @@ def _by_trial(seen: Observed, observed: Object, package: str, errors: list[str])
                 if of_data and (state_of(made) == before or _keeps_the_last(made, call.method, given, result)):
                     functions[call.method] = None
                 elif given and call.method not in functions:
+                    if of_data and _only_notes(made, call, observed, result, package):
+                        noting[call.method] = None
                     fed = fed or ("" if inspect.iscoroutinefunction(getattr(made, call.method)) else call.method)
                 elif not given and not fed and result is None:
                     begun = call.method
@@ -212,6 +215,7 @@ def _by_trial(seen: Observed, observed: Object, package: str, errors: list[str])
             fed = ""
             errors.append(first_line(error))
     if not (fed and value):
+        functions |= {} if errors else noting
         found = [(each, *as_function(f"{seen.construction}.{each}", getattr(made, each))) for each in functions]
         return [
             (replace(seen, construction=source, imports=(*seen.imports, *imports)), each)
@@ -297,6 +301,18 @@ def _keeps_the_last(made: Any, method: str, given: dict[str, Any], result: Any) 
     except Exception:  # what cannot be copied, or refuses
         return False
     return state_of(twin) == state_of(made) and difference(again, result, Tolerance()) is None
+
+
+def _only_notes(made: Any, call: Call, observed: Object, result: Any, package: str) -> bool:
+    """Return whether the same data has the same value after other data, as where a scorer writes a log of its calls."""
+    others = [each for each in observed.calls if each.method == call.method and each.arguments != call.arguments]
+    try:
+        twin = copy.deepcopy(made)
+        for each in (*others, call):
+            again = _repeated(twin, call.method, _given(each.arguments, package))
+    except Exception:  # what cannot be copied, or refuses
+        return False
+    return bool(others) and difference(again, result, Tolerance()) is None
 
 
 def _is_measure(value: Any) -> bool:

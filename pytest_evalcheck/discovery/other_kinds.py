@@ -16,7 +16,7 @@ from uuid import UUID
 import pytest_evalcheck
 from pytest_evalcheck.discovery.control import written_into
 from pytest_evalcheck.discovery.inputs import EC, ES, Inputs
-from pytest_evalcheck.discovery.learned import construction_of, constructions, how_called, is_model, own_name, state_of
+from pytest_evalcheck.discovery.learned import construction_of, constructions, how_called, is_model, own_name
 from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.expectations.comparison import EXACT, Tolerance, attributes, difference, plain
 from pytest_evalcheck.guard.mutation_guard import Snapshot
@@ -258,18 +258,15 @@ def _is_loop(make: Callable[[], Any], inputs: Any) -> bool:
 def _is_scorer(make: Callable[[], Any], inputs: Any) -> bool:
     """Return whether documents have scores or answers, the same twice, that are not all the same."""
     rows = inputs.fixed(_MANY)
-    (record, made), (other, _) = make(), make()
+    (record, _), (other, _) = make(), make()
     given = inputs.collate(rows)
     written = Snapshot(given)
     first = [*record.score(*given)]
     if written_into(written):
         return False
-    before = state_of(made)
     again = [*record.score(*inputs.collate(rows))]
     with other_clock():
         second = [*other.score(*inputs.collate(rows))]
-    if state_of(made) != before:  # it may keep the last score; a filter and a series keep more
-        return False
     if names := _names_of_the_call(first, second):
         raise _OfTheCall(*names)
     if difference(first, again, Tolerance()) is not None or difference(first, second, EXACT) is not None:

@@ -275,6 +275,33 @@ SOURCE = """
             return self.last
 
 
+    class Audited:
+        def __init__(self):
+            self.log = []
+
+        def judge(self, said, expected):
+            self.log.append(overlap(said, expected))
+            return self.log[-1]
+
+
+    class Noted:
+        def __init__(self):
+            self.log = []
+
+        def gap(self, inp, targ):
+            self.log.append(float((inp - targ).abs().mean()))
+            return self.log[-1]
+
+
+    class RunningGap:
+        def __init__(self):
+            self.total, self.n = 0.0, 0
+
+        def gap(self, inp, targ):
+            self.total, self.n = self.total + float((inp - targ).abs().sum()), self.n + len(inp)
+            return self.total / self.n
+
+
     class Agent:
         def __init__(self):
             self.seen = []
@@ -458,6 +485,12 @@ def use(code: Any) -> None:
         code.Begins(prefix).evaluate(code.Case("q", answer))
     for function in (code.trend, code.coin, code.one):
         function(torch.tensor([0.5, 1.0, 3.0, 0.25]), torch.tensor([1.0, 1.5, 2.0, 4.0]))
+    for noted in (code.Noted(), code.RunningGap()):
+        noted.gap(torch.tensor([0.5, 1.0, 3.0, 0.25]), torch.tensor([1.0, 1.5, 2.0, 4.0]))
+        noted.gap(torch.tensor([0.75, 2.0, 1.0]), torch.tensor([1.0, 0.5, 2.5]))
+    audited = code.Audited()
+    for said, true in (("a b", "a"), ("c", "d"), ("x y z", "z y"), ("a", "a b c")):
+        audited.judge(said, true)
     agent = code.Agent()
     agent.observe(torch.tensor([0.5, 1.0, 0.25, 3.0]))
     agent.next()
@@ -553,6 +586,7 @@ def _proposed(code: Any, name: str) -> Proposed:
             "ec.Scorer.of(lambda responses, document: ec.leave_out(made(responses[0], **document), 'of', 'at'))",
         ),
         ("readable", "scorer", "ec.Scorer.of(lambda responses, document: made(responses[0], **document))"),
+        ("Audited", "scorer", "ec.Scorer.of(lambda responses, document: made.judge(responses[0], **document))"),
         ("Session", "metric", "ec.Metric(update=made.record, compute=made.many)"),
         ("Round", "metric", "ec.Metric(update=made.record, compute=made.many, reset=made.start)"),
         ("polite", "scorer", "ec.Scorer.of(lambda responses, document: made(responses[0], **document))"),
@@ -573,6 +607,7 @@ def test_a_kind_is_found_by_trial(code: Any, name: str, kind: str, described: st
     ("name", "kind", "construction"),
     [
         ("Rates", "metric", "lambda *args, **kwargs: Rates(*args, **kwargs).gap(threshold=0.5)"),
+        ("Noted", "metric", "Noted().gap"),
         ("Tally", "metric", "lambda *args, **kwargs: Tally(*args, **kwargs).share()"),
         ("awaited_gap", "metric", "lambda *args, **kwargs: asyncio.run(awaited_gap(*args, **kwargs))"),
         ("named_gap", "metric", "named_gap"),
@@ -609,6 +644,7 @@ def test_what_is_made_of_data_or_was_called_once_is_tried(code: Any, name: str, 
         ("Opened", "a repetition of its calls that were watched raised KeyError: 'first'"),
         ("sampled", "its argument client has a builtins.object, which a corpus cannot keep"),
         ("entry", "its argument client has a builtins.object, which a corpus cannot keep"),
+        ("RunningGap", "no repetition of its calls that were watched gives a value of its own"),
         ("Smoothed", "no repetition of its calls that were watched gives a value of its own"),
         ("colour", "no call of it that was watched returned a number or a text"),
     ],

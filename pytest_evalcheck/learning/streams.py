@@ -542,13 +542,17 @@ def _sample_streams(name: str, group: Group) -> Iterator[Stream]:
     """The stream of calls that each have one sample: what differs between them is a column."""
     paths = [*group[0][1]]
     values = {path: [leaves[path] for _, leaves, _ in group] for path in paths}
-    different = [path for path in paths if any(each != values[path][0] for each in values[path][1:])]
+    different, least = [path for path in paths if any(each != values[path][0] for each in values[path][1:])], _WORDS
     if not different:  # of one call, numbers are changed inside of what was seen
         different = [path for path in paths if len([*_numbers_of(values[path][0])]) > 1 and not is_cut(values[path][0])]
-        if not different:  # or its texts are shorter
-            halves = {path: [_half(values[path][0], second=second) for second in (False, True)] for path in paths}
+        for least in (_WORDS, 1) if not different else ():  # or its texts are shorter, first those of several words
+            halves = {
+                path: [_half(values[path][0], least, second=second) for second in (False, True)] for path in paths
+            }
             different = [path for path in paths if halves[path] != 2 * values[path][:1]]
             values.update((path, [values[path][0], *halves[path]]) for path in different)
+            if different:
+                break
     elif all(type(each) in (str, bool) for path in different for each in values[path]) and any(
         is_array(values[path][0]) for path in paths
     ):
@@ -559,22 +563,26 @@ def _sample_streams(name: str, group: Group) -> Iterator[Stream]:
             yield from _sample_streams(name, alike)
         return
     columns = [Column(path, "list", entries=tuple(values[path])) for path in different]
-    fixed = {path: values[path][0] for path in paths if path not in different}
     if columns and (len(columns[0].entries) > 1 or any(each.domain for each in columns)):
-        yield _stream(name, columns, fixed, group, one_sample=True)
+        # Of single words all but the first one may be options.
+        for some in [columns, columns[:1]] if least == 1 and len(columns) > 1 else [columns]:
+            fixed = {path: values[path][0] for path in paths if path not in [each.path for each in some]}
+            yield _stream(name, some, fixed, group, one_sample=True)
 
 
-def _half(value: Any, *, second: bool) -> Any:
-    """Return a value as JSON in which each text of several words has the half of these."""
+def _half(value: Any, least: int, *, second: bool) -> Any:
+    """Return a value as JSON in which each text of so many words has the half of these; that of one its half."""
     if isinstance(value, str):
         words = value.split()
-        half = len(words) // 2
-        return value if len(words) < _WORDS else " ".join(words[half:] if second else words[:half])
+        parts = words if len(words) > 1 else [*value]
+        half = len(parts) // 2
+        shorter = (" " if parts is words else "").join(parts[half:] if second else parts[:half])
+        return shorter if len(words) >= least and half else value
     if isinstance(value, list):
-        return [_half(each, second=second) for each in value]
-    for key in ("dict", "fields"):
+        return [_half(each, least, second=second) for each in value]
+    for key in ("dict", "fields") if least > 1 else ():  # a word in an object may be its kind
         if isinstance(value, dict) and key in value:
-            return {**value, key: {name: _half(each, second=second) for name, each in value[key].items()}}
+            return {**value, key: {name: _half(each, least, second=second) for name, each in value[key].items()}}
     return value
 
 

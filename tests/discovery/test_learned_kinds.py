@@ -150,6 +150,12 @@ SOURCE = """
         return len(a & b) / max(1, len(a | b))
 
 
+    def begins_alike(said, true, mode):
+        if mode not in ("letters", "words"):
+            raise ValueError(mode)
+        return sum(a == b for a, b in zip(said, true)) / max(len(said), len(true))
+
+
     def trend(inp, targ):
         return float(sum(i * (a - b) for i, (a, b) in enumerate(zip(inp, targ))))
 
@@ -534,6 +540,7 @@ def use(code: Any) -> None:
         code.scored(said, {"length": lambda text: len(text)})
         code.sampled([0.5, len(said) / 8, len(true) / 8], object())
     code.colour("a")
+    code.begins_alike("hello", "help", "letters")
     code.readable("a text of one call alone")
 
 
@@ -587,6 +594,11 @@ def _proposed(code: Any, name: str) -> Proposed:
         ),
         ("readable", "scorer", "ec.Scorer.of(lambda responses, document: made(responses[0], **document))"),
         ("Audited", "scorer", "ec.Scorer.of(lambda responses, document: made.judge(responses[0], **document))"),
+        (
+            "begins_alike",
+            "scorer",
+            "ec.Scorer.of(lambda responses, document: made(responses[0], **document, true='help', mode='letters'))",
+        ),
         ("Session", "metric", "ec.Metric(update=made.record, compute=made.many)"),
         ("Round", "metric", "ec.Metric(update=made.record, compute=made.many, reset=made.start)"),
         ("polite", "scorer", "ec.Scorer.of(lambda responses, document: made(responses[0], **document))"),

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from pytest_evalcheck.kinds.wrapper.label_scores import LabelScore as LabelScore
     from pytest_evalcheck.kinds.wrapper.subject import Wrapper as Wrapper
     from pytest_evalcheck.learning.corpus import stand_in as stand_in
+    from pytest_evalcheck.learning.replaced import replaced as replaced
     from pytest_evalcheck.learning.streams import learned as learned
     from pytest_evalcheck.reports import ReportFormat as ReportFormat
     from pytest_evalcheck.reports.failure_text import format_failure as format_failure
@@ -104,6 +105,7 @@ _MODULES = {
     "kinds.wrapper.label_scores": ("LabelScore",),
     "kinds.wrapper.subject": ("Wrapper",),
     "learning.corpus": ("stand_in",),
+    "learning.replaced": ("replaced",),
     "learning.streams": ("learned",),
     "reports": ("ReportFormat",),
     "reports.failure_text": ("format_failure",),

@@ -83,6 +83,7 @@ def _targets_from_calls(
     about = {key: value for key, value in (("made", made), ("types", entry.types)) if value}
     rows = partial(EC.learned, name, **about)
     origin = f"{how_called(calls[0][0])}; inputs made of rows of {calls[0][0]}" if calls else ""
+    patched = f"ec.replaced('{entry.module}:{entry.name}', lambda: {construction})" if entry.patches and method else ""
     of_this = partial(OfKind, imports=imports, construction=construction, origin=origin)
     awaited = inspect.iscoroutinefunction(getattr(thing, method, None) if method else thing)
     given = [] if awaited else [pair for _, arguments in calls for pair in arguments.items()]
@@ -123,10 +124,18 @@ def _targets_from_calls(
         scored = f"{called}({by_name}responses[0], **document{others})"
         if awaited:
             scored, more = f"asyncio.run({scored})", (*more, "import asyncio")
+        if entry.patches:
+            scored = f"ec.replaced('{entry.module}:{entry.name}', lambda: {scored})"
         described = f"{_SCORER}{scored})"
         for changes in _CHANGES:
             inputs = rows(documents=True, **group, **changes)
-            yield of_this(kind="scorer", described=described, inputs=inputs, imports=(*imports, *more))
+            yield of_this(
+                kind="scorer",
+                construction=patched or construction,
+                described=described,
+                inputs=inputs,
+                imports=(*imports, *more),
+            )
 
 
 _SCORER = "ec.Scorer.of(lambda responses, document: "

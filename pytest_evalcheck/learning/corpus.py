@@ -166,6 +166,8 @@ def _entry(seen: Seen, most: int) -> dict[str, Any]:
 def _stand_ins(seen: Seen, most: int) -> Iterator[tuple[str, StandIn]]:
     """Yield the stand-ins by argument, with so many replies of a method, in an order that is none of tests."""
     for name, each in sorted(seen.stand_ins.items()):
+        if ":" in name and not each.replies:
+            continue  # a patch that is of no call of this
         methods = itertools.groupby(sorted(each.replies, key=json.dumps), key=lambda reply: str(reply["method"]))
         yield name, replace(each, replies=[one for _, some in methods for one in itertools.islice(some, most)])
 
@@ -237,6 +239,18 @@ def stand_in(name: str, argument: str) -> Any:
 
 
 makers["stand_in"] = stand_in
+
+
+def patches_of(name: str) -> list[str]:
+    """Return the places that tests have patched while calls of a name ran, as ``module:path``.
+
+    Raises:
+        UsageError: where the corpus has no such name.
+    """
+    found = nearest()
+    if name not in found.entries:
+        raise UsageError(f"the corpus has no {name}{nearest_of(name, found.entries)}")
+    return found.entries[name].patches
 
 
 def place() -> Path:

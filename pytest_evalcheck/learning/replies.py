@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from pytest_evalcheck.errors import UsageError, common_start
-from pytest_evalcheck.learning.stand_ins import StandIn, mark, texts_in
+from pytest_evalcheck.learning.stand_ins import RESULT, StandIn, mark, texts_in
 from pytest_evalcheck.learning.values import decoded, is_of, named
 
 _JSON = re.compile(r"[\[{].*[\]}]", re.DOTALL)
@@ -56,7 +56,7 @@ class _StandIn:
 
 
 class _Place:
-    """Attribute of a stand-in that has attributes of its own, as ``client.chat`` has ``completions``."""
+    """Attribute or result of a stand-in that has attributes, as ``client.chat`` has ``completions``; or is called."""
 
     def __init__(self, replies: _Replies, path: str) -> None:
         self._replies, self._path = replies, path
@@ -65,6 +65,9 @@ class _Place:
         if name.startswith("_"):
             raise AttributeError(name)
         return self._replies.attribute(f"{self._path}.{name}")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._replies.method(self._path)(*args, **kwargs)
 
 
 class _Replies:
@@ -75,8 +78,9 @@ class _Replies:
 
     def methods(self) -> Iterator[tuple[str, Any]]:
         """Yield the methods of its class, by name."""
-        for path in {each["method"] for each in self._known.replies if "." not in each["method"]}:
-            yield path or "__call__", self._method(path, bound=True)
+        paths = ("" if path.startswith(RESULT) else path for path in (each["method"] for each in self._known.replies))
+        for path in {each for each in paths if "." not in each}:
+            yield path or "__call__", self.method(path, bound=True)
 
     def attribute(self, path: str) -> Any:
         """Return the attribute at a path: a value, a method, or what has more attributes.
@@ -88,14 +92,16 @@ class _Replies:
             return decoded(self._known.attributes[path], self._package)
         paths = {each["method"] for each in self._known.replies}
         if path in paths:
-            return self._method(path)
+            return self.method(path)
         if any(each.startswith(f"{path}.") for each in (*paths, *self._known.attributes)):
             return _Place(self, path)
         raise AttributeError(
             f"what takes the place of the {self.name[1]} of {self.name[0]} has no {path}: no test used it"
         )
 
-    def _method(self, path: str, *, bound: bool = False) -> Callable[..., Any]:
+    def method(self, path: str, *, bound: bool = False) -> Callable[..., Any]:
+        """Return the function at a path, which replies to the longest text that it is given."""
+
         def reply(*args: Any, **kwargs: Any) -> Any:
             return self._reply_to(path, max(texts_in([*args[bound:], kwargs]), key=len, default=""))
 
@@ -106,7 +112,14 @@ class _Replies:
 
     def _reply_to(self, path: str, text: str) -> Any:
         """Return the reply to a text: of those to texts like it that of a test to this text, or one by the text."""
+        inside = f"{path}.{RESULT}".removeprefix(".")
+        if any(f"{each['method']}.".startswith(f"{inside}.") for each in self._known.replies):
+            return _Place(self, inside)
         all_of = [each for each in self._known.replies if each["method"] == path]
+        if not all_of:
+            raise TypeError(f"what takes the place of the {self.name[1]} of {self.name[0]} has no reply of {path!r}")
+        if not text:
+            return self._value(all_of[0]["reply"])
         shapes = [_shape(self._value(each["reply"])) for each in all_of]
         like = max(range(len(all_of)), key=lambda index: _likeness(text, all_of[index]["text"]))
         alike = [each for each, shape in zip(all_of, shapes, strict=True) if shape == shapes[like]]

@@ -1,6 +1,7 @@
-"""Stand-ins: what tests give in place of a model or a client, and what it has replied to the code that is watched.
+"""Stand-ins: what tests give or patch in place of a model or a client, and what it has replied to the code under test.
 
-A stand-in is code of tests, or a mock: a corpus cannot make it again. `corpus.stand_in` takes its place in a target.
+A stand-in is code of tests, or a mock: a corpus cannot make it again. `corpus.stand_in` takes its place in a target,
+and `replaced.replaced` puts it where tests have patched a name of a module.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ _INSTALLED = (sysconfig.get_path("stdlib"), "site-packages", "dist-packages")
 _NOTHING: dict[str, Any] = {"attributes": {}}
 """The reply of a mock that nobody has told one."""
 _PLAIN = (bool, int, float, str)
+RESULT = "()"
+"""Part of a path: what a call of the attribute before it returns."""
+_TESTS = ("tests", "test", "testing", "conftest", "benchmarks", "examples", "docs")
 
 
 @dataclass
@@ -64,11 +68,13 @@ Reply = tuple[StandIn, dict[str, Any]]
 class Question:
     """A call of a stand-in that has begun."""
 
-    places: list[tuple[list[Reply], StandIn]]
-    """The replies to each call that is running, and what is known of the stand-in there."""
+    places: list[tuple[list[Reply], Any, str]]
+    """The replies to each call that is running, its entry, and the argument or the place of the stand-in there."""
     method: str
     text: str
     awaited: bool
+    is_bare: bool
+    """True if it was given nothing."""
 
     def answered(self, value: Any) -> None:
         """Note the reply, unless it has what a corpus cannot keep, or is one to something else than a text.
@@ -76,12 +82,12 @@ class Question:
         It is kept when the call that has asked returns: code may refuse it.
         """
         reply = _reply(value)
-        if not _is_lost(reply) and (self.text or reply in (None, _NOTHING)):
+        if not _is_lost(reply) and (self.text or self.is_bare or reply in (None, _NOTHING)):
             kept = noted(self.text)
             head = kept if isinstance(kept, str) else str(kept.get("text", ""))
             new = {"method": self.method, "text": head, "asked": mark(self.text), "reply": reply}
-            for replies, each in self.places:
-                replies.append((each, {**new, "awaited": True} if self.awaited else new))
+            for replies, entry, name in self.places:
+                replies.append((entry.stand_ins[name], {**new, "awaited": True} if self.awaited else new))
 
 
 class StandIns:
@@ -89,24 +95,60 @@ class StandIns:
 
     def __init__(self, packages: Sequence[str]) -> None:
         self._packages = packages
-        self._known: dict[int, tuple[Callable[[], Any], str, dict[int, StandIn]]] = {}
-        """By id of an object or a code: it, its path in the stand-in, and by id of an entry what is known there."""
+        self._known: dict[int, tuple[Callable[[], Any], str, dict[int, tuple[Any, str]]]] = {}
+        """By id of an object or a code: it, its path in the stand-in, and by id of an entry it, and where it is."""
+        self._unplaced: dict[int, Any] = {}
+        """By id: code and mocks of tests that are in place of no name."""
 
-    def noted(self, value: Any, entry: Any, name: str) -> list[CodeType] | None:
-        """Note an argument of an entry, and return the codes whose calls are replies; None where it is no stand-in."""
+    def patch(self, frame: FrameType, entries: Sequence[Any]) -> tuple[str, Any] | None:
+        """Return what a frame is a call of, if tests have put it in place of a name of the packages, with its place.
+
+        Places are written as ``module:path``, where the path is a name of the module or of a class in it. None where
+        all of these entries are known to have it.
+        """
+        code = frame.f_code
+        owner = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
+        while _is_mock(owner) and vars(owner)["_mock_new_parent"] is not None:
+            owner = vars(owner)["_mock_new_parent"]
+        looked = owner if _is_mock(owner) else code
+        known = [place for place in (self._known.get(id(owner)), self._known.get(id(code))) if place]
+        known_to_all = all(any(id(entry) in place[2] for place in known) for entry in entries)
+        if known_to_all or self._unplaced.get(id(looked)) is looked:
+            return None
+        for home, name, value in self._names(frame.f_back):
+            if (value is owner and owner is not None) or (type(value) is FunctionType and value.__code__ is code):
+                return (f"{home}:{name}", value) if self._is_one(value) else None
+        self._unplaced[id(looked)] = looked
+        return None
+
+    def _names(self, caller: FrameType | None) -> Iterator[tuple[str, str, Any]]:
+        """Yield the names of modules of the packages and of their classes, those of the caller's module first."""
+        first = caller.f_globals.get("__name__") if caller else ""
+        homes = [home for home in [*sys.modules] if home.partition(".")[0] in self._packages]
+        for home in sorted(homes, key=lambda each: each != first):
+            for name, value in [*getattr(sys.modules[home], "__dict__", {}).items()]:
+                yield home, name, value
+                if issubclass(type(value), type) and value.__module__ == home:
+                    yield from ((home, f"{name}.{key}", each) for key, each in [*vars(value).items()])
+
+    def noted(self, value: Any, entry: Any, name: str, above: str = "") -> list[CodeType] | None:
+        """Note an argument of an entry, and return the codes whose calls are replies; None where it is no stand-in.
+
+        ``above`` is the path of a call that has returned it.
+        """
         if not self._is_one(value):
             return None
         thing = value if isinstance(value, (FunctionType, MethodType)) else type(value)
         whole = f"{thing.__module__}.{thing.__qualname__}"
         known = entry.stand_ins.setdefault(name, StandIn(whole, self._bases(value)))
         codes = []
-        for path, each in self._parts(value):
+        for path, each in self._parts(value, above):
             function = each.__func__ if isinstance(each, MethodType) else each
             owner = function.__code__ if isinstance(function, FunctionType) else each
             place = self._known.get(id(owner))
             if place is None or place[0]() is not owner:
                 place = self._known[id(owner)] = (reference(owner), path, {})
-            place[2][id(entry)] = known
+            place[2][id(entry)] = (entry, name)
             codes += self._codes(function)
             for key, held in {} if isinstance(function, FunctionType) else _held(each).items():
                 inside = f"{path}.{key}" if path else key
@@ -132,18 +174,19 @@ class StandIns:
                 place = self._known.get(id(owner))
             if place is None or place[0]() is not owner:
                 return None
-        places = [(replies, place[2][id(each)]) for replies, each in running if id(each) in place[2]]
+        places = [(replies, *place[2][id(each)]) for replies, each in running if id(each) in place[2]]
         text = max(texts_in(given), key=len, default="")
         if not places:
             return None
         path = ".".join(filter(None, [place[1], *method]))
         if not is_path(path):
             return None
-        return Question(places, path, text, bool(code.co_flags & inspect.CO_COROUTINE))
+        return Question(places, path, text, bool(code.co_flags & inspect.CO_COROUTINE), all(map(_is_nothing, given)))
 
     def forget(self) -> None:
         """Let go of the stand-ins of a test that has ended."""
         self._known.clear()
+        self._unplaced.clear()
 
     def _is_one(self, value: Any) -> bool:
         """Return whether a value is a mock, or a function or an object with methods of tests.
@@ -154,9 +197,10 @@ class StandIns:
             return True
         function = value.__func__ if isinstance(value, MethodType) else value
         thing = function if isinstance(function, FunctionType) else type(value)
-        return self._is_of_tests(thing) and (thing is function or bool(self._codes(value)))
+        return self._is_foreign(thing) and (thing is function or bool(self._codes(value)))
 
-    def _is_of_tests(self, thing: Any) -> bool:
+    def _is_foreign(self, thing: Any) -> bool:
+        """Return whether a class or a function is neither installed nor of a package that is watched."""
         module = str(getattr(thing, "__module__", ""))
         file = getattr(sys.modules.get(module), "__file__", None) or ""
         own = module.partition(".")[0] in self._packages
@@ -186,19 +230,34 @@ class StandIns:
         if _is_mock(value):
             mock: Any = sys.modules["unittest.mock"]
             return [mock.CallableMixin.__call__.__code__, mock.AsyncMockMixin._execute_mock_call.__code__]
-        own = (each for each in type(value).__mro__ if self._is_of_tests(each))
+        own = (each for each in type(value).__mro__ if self._is_foreign(each))
         methods = (method for each in own for name, method in vars(each).items() if _is_public(name))
         return [each.__code__ for each in methods if isinstance(each, FunctionType)]
 
 
 def is_path(path: str) -> bool:
-    """Return whether a text is the path of a public attribute; the empty one is the object itself."""
-    return not path or all(part.isidentifier() and not part.startswith("_") for part in path.split("."))
+    """Return whether a text is the path of a public attribute; the empty one is the object itself.
+
+    A part may be `RESULT`, of what a call has returned.
+    """
+    parts = path.split(".") if path else []
+    return all(part == RESULT or (part.isidentifier() and not part.startswith("_")) for part in parts)
+
+
+def is_of_tests(module: str) -> bool:
+    """Return whether the name of a module says that it has tests, or what they need."""
+    return any(part.startswith("test_") or part in _TESTS for part in module.split("."))
 
 
 def mark(text: str) -> int:
     """Return a number of a text, by which it is known again: a corpus has the beginning of a long one."""
     return int(hashlib.blake2b(text.encode(errors="replace"), digest_size=6).hexdigest(), 16)
+
+
+def _is_nothing(value: Any) -> bool:
+    """Return whether arguments of a call give it nothing."""
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else [value]
+    return all(each is None for each in inside)
 
 
 def _is_public(name: str) -> bool:

@@ -21,7 +21,7 @@ from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 from pytest_evalcheck.errors import UsageError
-from pytest_evalcheck.learning.stand_ins import Question, Reply, StandIn, StandIns, reference
+from pytest_evalcheck.learning.stand_ins import RESULT, Question, Reply, StandIn, StandIns, is_of_tests, reference
 from pytest_evalcheck.learning.values import fields_of, noted
 
 MOST_CALLS = 24
@@ -37,18 +37,16 @@ _MOST_FRAMES = 64
 """Frames between a call that is watched and one of a stand-in in it."""
 _STAND_IN = "<stand-in>"
 """The path of a code whose calls are replies to code that is watched."""
+_PATCH = "<patch>"
+"""The path of a code of tests, or of a mock, that may be in place of a name."""
+_MOST_OTHER_CALLS = 1000
+"""Calls of such a code by other code than that of the packages, after which it is not watched."""
 _STDLIB = sysconfig.get_path("stdlib")
-_TESTS = ("tests", "test", "testing", "conftest", "benchmarks", "examples", "docs")
 
 
 def is_private(part: str) -> bool:
     """Return whether a part of the name of a module says that it is private, or has tests."""
     return part.startswith("_") or is_of_tests(part)
-
-
-def is_of_tests(part: str) -> bool:
-    """Return whether a part of the name of a module says that it has tests, or what they need."""
-    return part.startswith("test_") or part in _TESTS
 
 
 def has_tests(module: str, names: Iterable[str]) -> bool:
@@ -92,7 +90,12 @@ class Seen:
     types: int = 0
     """Types that were guessed, where these are calls that nobody made."""
     stand_ins: dict[str, StandIn] = field(default_factory=dict)
-    """By argument: what tests have given to it in place of a model or a client."""
+    """By argument, or by place as ``module:path``: what tests have given or patched in place of a model or a client."""
+
+    @property
+    def patches(self) -> list[str]:
+        """The places among these."""
+        return [name for name in self.stand_ins if ":" in name]
 
     @property
     def tests(self) -> set[str]:
@@ -126,6 +129,8 @@ class Watcher:
         self._others: dict[int, tuple[Callable[[], Any], Object]] = {}
         """Objects whose calls are not kept, since there are enough of their class: they may be arguments of others."""
         self._stand_ins = StandIns(self.packages)
+        self._others_calls: dict[int, int] = {}
+        """By id: calls of a code of tests by other code than that of the packages."""
         self._public: dict[tuple[str, str], bool] = {}
         """By module and name: whether it is public."""
         self.after_call: Callable[[], object] = bool
@@ -255,6 +260,8 @@ class Watcher:
                         self.after_call()
                     elif not refused:
                         opened.answered(argument)
+                        for _, seen, name in opened.places:
+                            self._form(seen, name, argument, f"{opened.method}.{RESULT}".removeprefix("."))
                 finally:
                     self._busy.now = False
 
@@ -267,11 +274,16 @@ class Watcher:
         if watched and not hasattr(code, "co_qualname"):
             path = _path_in(frame.f_globals, code)
             watched = _is_public_path(path)
-        self._codes[id(code)] = (code, path if watched else "")
-        return path if watched else ""
+        home = str(frame.f_globals.get("__name__", ""))
+        of_mocks = home == "unittest.mock" and code.co_name in ("__call__", "_execute_mock_call")
+        path = path if watched else _PATCH if of_mocks or is_of_tests(home) else ""
+        self._codes[id(code)] = (code, path)
+        return path
 
     def _called(self, frame: FrameType, path: str) -> None:
-        if path == _STAND_IN:
+        if path == _PATCH and not self._is_asked_by_packages(frame):
+            return
+        if path in (_STAND_IN, _PATCH):
             self._asked(frame)
             return
         owner, _, name = path.rpartition(".")
@@ -359,7 +371,10 @@ class Watcher:
         if known is None or known[0]() is not owner:
             self._objects[id(owner)] = (self._reference(owner), found)
             seen.objects.append(found)
-        if name == "__init__" or len(found.calls) >= MOST_CALLS or self._is_inside(frame, owner):
+        if name == "__init__":
+            self._open[frame] = (Call("", {}), seen)  # what it calls is no part of it
+            return
+        if len(found.calls) >= MOST_CALLS or self._is_inside(frame, owner):
             return
         call = Call(name, self._kept(frame, skip=1, seen=seen))
         found.calls.append(call)
@@ -375,13 +390,13 @@ class Watcher:
             for name, value in arguments_of(frame, skip).items()
         }
 
-    def _form(self, seen: Seen | None, name: str, value: Any) -> dict[str, Any] | None:
+    def _form(self, seen: Seen | None, name: str, value: Any, above: str = "") -> dict[str, Any] | None:
         """Return how an object was made, or the argument of the entry ``seen`` that it is a stand-in for."""
         made = self._making(value)
-        codes = self._stand_ins.noted(value, seen, name) if made is None and seen else None
+        codes = self._stand_ins.noted(value, seen, name, above) if made is None and seen else None
         if codes is None or seen is None:
             return made
-        new = [each for each in codes if self._codes.get(id(each), (each, ""))[1] == ""]
+        new = [each for each in codes if self._codes.get(id(each), (each, ""))[1] in ("", _PATCH)]
         self._codes.update((id(each), (each, _STAND_IN)) for each in new)
         if new and "monitoring" in vars(sys):  # one that was called before may be disabled
             vars(sys)["monitoring"].restart_events()
@@ -399,8 +414,21 @@ class Watcher:
         with suppress(Exception):  # what is watched must not be ended by that
             if not running:  # it may run in a thread of its own
                 running = [each for each in [*self._open.values()] if not isinstance(each, Question)]
+            if found := self._stand_ins.patch(frame, [seen for _, seen in running]):
+                for _, seen in running:
+                    self._form(seen, *found)
             if question := self._stand_ins.asked(frame, [(call.replies, seen) for call, seen in running]):
                 self._open[frame] = question
+
+    def _is_asked_by_packages(self, frame: FrameType) -> bool:
+        """Return whether code of the packages has called a frame; what other code calls often is not watched."""
+        code, caller = frame.f_code, frame.f_back
+        if caller is not None and str(caller.f_globals.get("__name__")).partition(".")[0] in self.packages:
+            return True
+        self._others_calls[id(code)] = count = self._others_calls.get(id(code), 0) + 1
+        if count > _MOST_OTHER_CALLS:
+            self._codes[id(code)] = (code, "")
+        return False
 
     def _making(self, value: Any) -> dict[str, Any] | None:
         """Return the class of an object and the arguments of its constructor; None where these were not seen.

@@ -434,7 +434,7 @@ def _array_difference(actual: Any, expected: Any, tolerance: Tolerance, path: st
     wrong = _wrong_numbers(actual, expected, tolerance)
     if wrong is None:
         pairs = zip(actual.reshape(-1).tolist(), expected.reshape(-1).tolist(), strict=True)
-        wrong = [i for i, (a, e) in enumerate(pairs) if not (close(a, e, tolerance) if _is_number(a) else a == e)]
+        wrong = [i for i, (a, e) in enumerate(pairs) if not _agree(a, e, tolerance)]
     if not wrong:
         return None
     # One entry of an array of objects is any object: only an array becomes a list.
@@ -443,6 +443,13 @@ def _array_difference(actual: Any, expected: Any, tolerance: Tolerance, path: st
         return Difference(path, show(actual), show(expected), contrast=contrast(a, e))
     at = f"{path}{list(_place(wrong[0], tuple(actual.shape)))}"
     return Difference(at, show(a), show(e), len(wrong) - 1, contrast(a, e))
+
+
+def _agree(actual: Any, expected: Any, tolerance: Tolerance) -> bool:
+    """Return whether two entries agree: those of an array of objects may be arrays."""
+    if _is_number(actual) and _is_number(expected):
+        return close(actual, expected, tolerance)
+    return difference(actual, expected, tolerance) is None
 
 
 def _place(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -50,6 +50,12 @@ def test_numbers_in_all_containers_compare_alike(number: float, off: float) -> N
         assert (wrapped is None) == verdict or math.isclose(abs(off), 1e-5 + 1e-4 * abs(number), rel_tol=1e-2)
 
 
+def _ragged(*rows: list[float]) -> Any:
+    found = np.empty(len(rows), object)
+    found[:] = [np.array(row) for row in rows]
+    return found
+
+
 @pytest.mark.parametrize(
     ("actual", "expected", "said"),
     [
@@ -65,6 +71,8 @@ def test_numbers_in_all_containers_compare_alike(number: float, off: float) -> N
         (float("inf"), float("-inf"), "inf is not -inf"),
         (1.0, Raised(ValueError("no rows"), "compute"), "1.0 is not compute raised ValueError: no rows"),
         (np.array([0.5, "a"], object), np.array([0.75, "a"], object), "[0.5, 'a'] is not [0.75, 'a']"),
+        (np.array([0.5, "a"], object), np.array(["a", 0.5], object), "[0.5, 'a'] is not ['a', 0.5]"),
+        (_ragged([1, 2], [3]), _ragged([1, 2], [4]), "[[1, 2], [3]] is not [[1, 2], [4]]"),
         (torch.tensor([]), torch.tensor([1.0]), "shape (0,): empty, of shape (0,) is not shape (1,): [1.0]"),
     ],
 )

@@ -65,8 +65,21 @@ class TargetFactory:
 
     @property
     def is_declared(self) -> bool:
-        """Return whether an adapter or a protocol tells by its class, methods or parameters of what kind it is."""
-        return self.adapted is not None and adapters.recognised(self._target.kind, self._described)
+        """Return whether an adapter or a protocol tells by its class, methods or parameters of what kind it is.
+
+        Of a function whose rows are values of types it does not tell what else than predictions and targets has rows.
+        """
+        known = self.adapted is not None and adapters.recognised(self._target.kind, self._described)
+        return known and not (self._target.inputs.is_guessed and self._takes_more)
+
+    @property
+    def _takes_more(self) -> bool:
+        """Return whether a function requires more than two arguments."""
+        if isinstance(self._described, type):
+            return False
+        parameters = inspect.signature(self._described).parameters.values()
+        named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+        return sum(each.default is each.empty and each.kind in named for each in parameters) > 2
 
     @property
     def takes_device(self) -> bool:

@@ -38,7 +38,7 @@ from pytest_evalcheck.learning.values import (
 )
 from pytest_evalcheck.learning.watching import Seen
 from pytest_evalcheck.strategies.arguments import Arguments
-from pytest_evalcheck.strategies.samples import SampleStrategy
+from pytest_evalcheck.strategies.samples import OF_TYPES, SampleStrategy
 
 Path = tuple[str, ...]
 _SEEDS = 8
@@ -173,7 +173,7 @@ class Stream:
             right=(lambda row: (row[1], *row[1:])) if alike else None,
             wrong=self._wrong(rows) if alike else None,
             contrast=contrast,
-            observed="the types of its parameters say" if annotated else "your tests use",
+            observed=OF_TYPES if annotated else "your tests use",
             corrupted=partial(_corrupted, fractions) if changes and fractions else None,
         )
 

@@ -38,6 +38,8 @@ from pytest_evalcheck.strategies.arguments import (
 Sample = Any
 """One row as plain Python: numbers, strings, None, and tuples, lists or dicts of them."""
 Side = Literal["right", "left"]
+OF_TYPES = "the types of its parameters say"
+"""Source of samples that are values of types."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +98,11 @@ class SampleStrategy:
     """Samples with a response that is empty, None or missing, as models return them."""
     observed: str = ""
     """Source of samples that nobody wrote, such as "your tests use": a failure with other data says so."""
+
+    @property
+    def is_guessed(self) -> bool:
+        """Return whether nobody wrote or gave the samples: they are values of the types of parameters."""
+        return self.observed == OF_TYPES
 
     def __post_init__(self) -> None:
         if not isinstance(self.sample, st.SearchStrategy):

@@ -12,12 +12,16 @@ from typing import Any
 
 import pytest
 
+import pytest_evalcheck as ec
+from pytest_evalcheck import strategies as es
 from pytest_evalcheck.discovery.candidates import find
 from pytest_evalcheck.discovery.proposals import Proposed, propose
 from pytest_evalcheck.discovery.requests import Request
 from pytest_evalcheck.discovery.target_source import write
+from pytest_evalcheck.engine.factory import TargetFactory
 from pytest_evalcheck.kinds.common.process_state import nothing_written
 from pytest_evalcheck.learning.annotated import seen_in_annotations
+from pytest_evalcheck.strategies.samples import OF_TYPES
 
 SOURCE = """
     from __future__ import annotations
@@ -191,3 +195,28 @@ def test_what_is_written_runs_and_finds_the_bug(module: Any, pytester: pytest.Py
     ran = pytester.runpytest_subprocess("--evalcheck", "--evalcheck-effort=quick", "-rA", "-p", "no:cacheprovider")
     red = {line.split("::")[1] for line in ran.outlines if line.startswith("FAILED")}
     assert red == {"judged_rate_target"}
+
+
+def _of_two(truth: Any, predictions: Any, weights: Any = None) -> float:
+    return float(sum(a == b for a, b in zip(truth, predictions, strict=True)))
+
+
+def _of_three(truth: Any, predictions: Any, class_names: Any) -> float:
+    return float(len(class_names))
+
+
+@pytest.mark.parametrize(
+    ("function", "source", "declared"),
+    [(_of_two, OF_TYPES, True), (_of_three, OF_TYPES, False), (_of_three, "your tests use", True)],
+)
+def test_two_names_do_not_declare_what_a_third_argument_is(function: Any, source: str, declared: bool) -> None:
+    """Names of classes are no column, and a guess of types takes them for one (false alarm on a drawn project)."""
+    rows = es.rows(*[[0, 1, 2]] * 3, dtypes=[None] * 3).replace(observed=source)
+
+    @ec.metric(inputs=rows)
+    def target(device: str) -> Any:
+        return function
+
+    factory = TargetFactory(target)
+    factory.record({"device": "cpu"})
+    assert factory.is_declared == declared

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from pytest_evalcheck.errors import UsageError, common_start
-from pytest_evalcheck.learning.stand_ins import RESULT, StandIn, mark, texts_in
+from pytest_evalcheck.learning.stand_ins import RESULT, StandIn, mark, question_in
 from pytest_evalcheck.learning.values import decoded, is_of, named
 
 _JSON = re.compile(r"[\[{].*[\]}]", re.DOTALL)
@@ -103,14 +103,14 @@ class _Replies:
         """Return the function at a path, which replies to the longest text that it is given."""
 
         def reply(*args: Any, **kwargs: Any) -> Any:
-            return self._reply_to(path, max(texts_in([*args[bound:], kwargs]), key=len, default=""))
+            return self._reply_to(path, *question_in([*args[bound:], *kwargs.values()]))
 
         async def awaited(*args: Any, **kwargs: Any) -> Any:
             return reply(*args, **kwargs)
 
         return awaited if any(each.get("awaited") for each in self._known.replies if each["method"] == path) else reply
 
-    def _reply_to(self, path: str, text: str) -> Any:
+    def _reply_to(self, path: str, text: str, asked: int) -> Any:
         """Return the reply to a text: of those to texts like it that of a test to this text, or one by the text."""
         inside = f"{path}.{RESULT}".removeprefix(".")
         if any(f"{each['method']}.".startswith(f"{inside}.") for each in self._known.replies):
@@ -123,7 +123,7 @@ class _Replies:
         shapes = [_shape(self._value(each["reply"])) for each in all_of]
         like = max(range(len(all_of)), key=lambda index: _likeness(text, all_of[index]["text"]))
         alike = [each for each, shape in zip(all_of, shapes, strict=True) if shape == shapes[like]]
-        asked, known = mark(text), [each["asked"] for each in alike]
+        known = [each["asked"] for each in alike]
         different = [*{json.dumps(each["reply"], sort_keys=True): each["reply"] for each in alike}.values()]
         if len(different) > 1:
             same = asked in known

@@ -72,6 +72,9 @@ class Question:
     """The replies to each call that is running, its entry, and the argument or the place of the stand-in there."""
     method: str
     text: str
+    """The longest text that it was given."""
+    asked: int
+    """The mark of all texts of that argument, such as the messages of a chat."""
     awaited: bool
     is_bare: bool
     """True if it was given nothing."""
@@ -85,7 +88,7 @@ class Question:
         if not _is_lost(reply) and (self.text or self.is_bare or reply in (None, _NOTHING)):
             kept = noted(self.text)
             head = kept if isinstance(kept, str) else str(kept.get("text", ""))
-            new = {"method": self.method, "text": head, "asked": mark(self.text), "reply": reply}
+            new = {"method": self.method, "text": head, "asked": self.asked, "reply": reply}
             for replies, entry, name in self.places:
                 replies.append((entry.stand_ins[name], {**new, "awaited": True} if self.awaited else new))
 
@@ -159,7 +162,7 @@ class StandIns:
     def asked(self, frame: FrameType, running: Sequence[tuple[list[Reply], Any]]) -> Question | None:
         """Return the call of a stand-in that begins, where an entry with a call that is running was given it."""
         code = frame.f_code
-        given = [frame.f_locals[name] for name in code.co_varnames if name in frame.f_locals]
+        given = _given(frame)
         place, method = self._known.get(id(code)), []
         if place is None or place[0]() is not code:
             owner = given.pop(0) if given else None
@@ -175,13 +178,13 @@ class StandIns:
             if place is None or place[0]() is not owner:
                 return None
         places = [(replies, *place[2][id(each)]) for replies, each in running if id(each) in place[2]]
-        text = max(texts_in(given), key=len, default="")
         if not places:
             return None
         path = ".".join(filter(None, [place[1], *method]))
         if not is_path(path):
             return None
-        return Question(places, path, text, bool(code.co_flags & inspect.CO_COROUTINE), all(map(_is_nothing, given)))
+        awaited, is_bare = bool(code.co_flags & inspect.CO_COROUTINE), all(map(_is_nothing, given))
+        return Question(places, path, *question_in(given), awaited, is_bare)
 
     def forget(self) -> None:
         """Let go of the stand-ins of a test that has ended."""
@@ -252,6 +255,23 @@ def is_of_tests(module: str) -> bool:
 def mark(text: str) -> int:
     """Return a number of a text, by which it is known again: a corpus has the beginning of a long one."""
     return int(hashlib.blake2b(text.encode(errors="replace"), digest_size=6).hexdigest(), 16)
+
+
+def question_in(given: Sequence[Any]) -> tuple[str, int]:
+    """Return the longest text among arguments, and the mark of all texts of the argument that has it."""
+    found = max(([*texts_in(each)] for each in given), key=lambda texts: max(map(len, texts), default=0), default=[])
+    return max(found, key=len, default=""), mark("\n".join(found))
+
+
+def _given(frame: FrameType) -> list[Any]:
+    """Return the arguments of a call, those of ``*args`` and ``**kwargs`` one by one."""
+    code, names = frame.f_code, frame.f_locals
+    count = code.co_argcount + code.co_kwonlyargcount
+    found = [names[name] for name in code.co_varnames[:count] if name in names]
+    rest = iter(code.co_varnames[count:])
+    found += names.get(next(rest), ()) if code.co_flags & inspect.CO_VARARGS else ()
+    found += names.get(next(rest), {}).values() if code.co_flags & inspect.CO_VARKEYWORDS else ()
+    return found
 
 
 def _is_nothing(value: Any) -> bool:

@@ -72,6 +72,11 @@ PACKAGE = """
         return float(reply.choices[0].message.content)
 
 
+    def chatted(answer, client):
+        rules = {"role": "system", "content": "You are a strict judge, who replies with one number from 1 to 5. " * 4}
+        return client.create([rules, {"role": "user", "content": f"Rate {answer}"}])["score"]
+
+
     def graded(answer, judge):
         if judge(answer) == answer * 2:
             raise ValueError("no answer")
@@ -99,7 +104,7 @@ TESTS = """
     from types import SimpleNamespace
     from unittest.mock import AsyncMock, MagicMock
 
-    from judged_project.metrics import Faithful, Fluent, Model, graded, grader, near, rated, silent
+    from judged_project.metrics import Faithful, Fluent, Model, chatted, graded, grader, near, rated, silent
 
 
     class Provider:
@@ -151,6 +156,7 @@ TESTS = """
             Fluent(FakeWithFields()).measure(answer)
             rated(mocked(), answer, answer + " x")
             graded(answer, lambda prompt: "yes")
+            chatted(answer, MagicMock(create=MagicMock(return_value={"score": 4})))
             grader(answer, MagicMock(return_value="yes"))
             near(len(answer), 2, lambda one, other: abs(one - other))
             silent(answer, MagicMock())
@@ -272,6 +278,7 @@ def test_one_that_is_not_there_is_an_error_with_the_nearest(project: Path) -> No
             "rated",
             "made(answer=responses[0], **document, client=ec.stand_in('judged_project.metrics:rated', 'client')))",
         ),
+        ("chatted", "made(responses[0], **document, client=ec.stand_in('judged_project.metrics:chatted', 'client')))"),
         ("graded", "made(responses[0], **document, judge=ec.stand_in('judged_project.metrics:graded', 'judge')))"),
         ("grader", "made(responses[0], **document, judge=ec.stand_in('judged_project.metrics:grader', 'judge')))"),
         ("silent", "made(responses[0], **document, logger=ec.stand_in('judged_project.metrics:silent', 'logger')))"),

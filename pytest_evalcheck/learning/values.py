@@ -134,12 +134,13 @@ def _table(value: Any, depth: int) -> Any:
     named = all(type(name) is str and not name.startswith(INDEX) for name in names) and len({*names}) == len(names)
     if not named or index.nlevels > 1:
         return _opaque(value)
-    made = {
-        name: encoded(each.to_numpy() if each.dtype.kind in "biuf" else each.tolist(), depth + 1, name)
-        for name, each in columns
-    }
+
+    def column(part: Any, name: str = "") -> Any:
+        return encoded(part.to_numpy() if part.dtype.kind in "biuf" else part.tolist(), depth + 1, name)
+
+    made = {name: column(each, name) for name, each in columns}
     if type(index).__name__ != "RangeIndex" or (index.start, index.step) != (0, 1):
-        made[f"{INDEX}{'' if index.name is None else index.name}"] = encoded(index.tolist(), depth + 1)
+        made[f"{INDEX}{'' if index.name is None else index.name}"] = column(index)
     return {"frame" if is_frame else "series": made}
 
 

@@ -358,7 +358,7 @@ def notes(packages: Collection[str]) -> list[str]:
                 f"the corpus of {package} was learned from {before or 'no release'}, {now or 'none'} is installed"
             )
     if (unfinished := corpus.place() / corpus.UNFINISHED).is_dir():
-        found.append(f"{unfinished} is of a run of tests that did not end: run them again, or use its files")
+        found.append(f"{unfinished} is of a run of tests that did not end, used where no other is: run them again")
     return found
 
 

@@ -11,6 +11,7 @@ import itertools
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -262,15 +263,26 @@ def place() -> Path:
 
 
 def nearest() -> Corpus:
-    """Return the corpus of this run, or that of the current folder or a folder above it; an empty one without any."""
+    """Return the corpus of this run, or that of the current folder or a folder above it; an empty one without any.
+
+    Of a package that no run has learned to its end it has what a run saw that did not end.
+    """
     folder = place()
-    stamp = tuple((str(path), path.stat().st_mtime_ns) for path in sorted(folder.glob("*.json")))
-    return _read(folder.resolve(), stamp)
+    files = [*sorted(folder.glob("*.json")), *sorted((folder / UNFINISHED).rglob("*.json"))]
+    return _read(folder.resolve(), tuple((str(path), path.stat().st_mtime_ns) for path in files))
 
 
 @lru_cache(maxsize=2)
-def _read(folder: Path, _stamp: tuple[Any, ...]) -> Corpus:
-    return read(folder)
+def _read(folder: Path, stamp: tuple[tuple[str, int], ...]) -> Corpus:
+    found = read(folder)
+    parts: list[Mapping[str, Seen]] = []
+    for part in dict.fromkeys(path.parent for path in (Path(file) for file, _ in stamp) if UNFINISHED in path.parts):
+        with suppress(UsageError):  # its process may have been ended while it wrote
+            parts.append(read(part).entries)
+    for name, seen in merged(parts).items():
+        if seen.module.partition(".")[0] not in found.releases:
+            found.entries[name] = seen
+    return found
 
 
 def read(folder: Path) -> Corpus:

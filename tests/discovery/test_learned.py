@@ -12,7 +12,7 @@ import pytest
 
 from pytest_evalcheck.engine import judging
 from pytest_evalcheck.expectations.failures import CheckFailure, TargetError
-from pytest_evalcheck.learning.corpus import read
+from pytest_evalcheck.learning.corpus import nearest, read
 from pytest_evalcheck.reports.results import DECLARED, REFUSES
 
 PACKAGE = """
@@ -302,13 +302,18 @@ def test_what_was_seen_before_a_test_ends_the_process_is_kept_and_said(
     assert _learn(pytester, "-p", "no:randomly").ret == 3
     unfinished = project / "evalcheck-corpus" / "unfinished"
     assert [*read(unfinished / "main").entries] == ["learned_project.metrics:share"]
+    assert [*nearest().entries] == ["learned_project.metrics:share"]
+    (unfinished / "main" / "broken.json").write_text("{")
+    assert not nearest().entries
+    (unfinished / "main" / "broken.json").unlink()
     ran = pytester.runpytest_subprocess(
         "--evalcheck-target=learned_project.metrics:Tally(3)", "--evalcheck-select=EC201"
     )
-    ran.stdout.fnmatch_lines([f"inferred: {unfinished} is of a run of tests that did not end: run them again, *"])
+    ran.stdout.fnmatch_lines([f"inferred: {unfinished} is of a run of tests that did not end, used *: run them again"])
     workers = _learn(pytester, "-p", "no:randomly", "-n1", "--dist=load", "--max-worker-restart=0")
     workers.stdout.fnmatch_lines(["*learned learned_project: 1 calls of 1 functions and 0 classes"])
     assert not unfinished.exists()
+    assert [*nearest().releases] == ["learned_project"]
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "1")])

@@ -221,7 +221,7 @@ def stand_in(name: str, argument: str) -> Any:
     """Make what takes the place of a model that a project's own tests have replaced, with the replies of theirs.
 
     A text is given one of the replies to texts like it, always the same one: what judges a document is a function of
-    it. Where all replies to such texts are one, another text is given other numbers and truth values in it.
+    it. Where these are three or fewer, another text is given other numbers and truth values in them.
 
     Args:
         name: ``package.module:function`` or ``package.module:Class`` that was given it.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 import types
@@ -11,10 +12,12 @@ from typing import Any
 
 from pytest_evalcheck.errors import UsageError, common_start
 from pytest_evalcheck.learning.stand_ins import RESULT, StandIn, mark, question_in
-from pytest_evalcheck.learning.values import decoded, is_of, named
+from pytest_evalcheck.learning.values import decoded, fields_of, is_of, named
 
 _JSON = re.compile(r"[\[{].*[\]}]", re.DOTALL)
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.])")
+_FEW = 3
+"""Number of different replies up to which those to other texts have other numbers."""
 _STEPS = 8
 """Number of steps in which a fraction of a reply is changed."""
 _OPPOSITE = {"yes": "no", "no": "yes", "true": "false", "false": "true"}
@@ -125,11 +128,13 @@ class _Replies:
         alike = [each for each, shape in zip(all_of, shapes, strict=True) if shape == shapes[like]]
         known = [each["asked"] for each in alike]
         different = [*{json.dumps(each["reply"], sort_keys=True): each["reply"] for each in alike}.values()]
-        if len(different) > 1:
-            same = asked in known
-            return self._value(alike[known.index(asked)]["reply"] if same else different[asked % len(different)])
+        if len(different) > 1 and asked in known:
+            return self._value(alike[known.index(asked)]["reply"])
+        reply = self._value(different[asked % len(different)])
+        if len(different) > _FEW:
+            return reply
         # Texts of tests are few: their replies are to differ.
-        return _changed(self._value(different[0]), known.index(asked) if asked in known else asked)
+        return _changed(reply, known.index(asked) if asked in known else asked)
 
     def _value(self, reply: Any) -> Any:
         """Return a reply as it was; an object of another library has its attributes."""
@@ -188,6 +193,14 @@ def _changed(value: Any, draw: int) -> Any:
         return SimpleNamespace(**_changed(vars(value), draw))
     if isinstance(value, dict):
         return {name: _changed(each, draw + mark(str(name))) for name, each in value.items()}
+    if fields := fields_of(value):  # an object of the package
+        changed = _changed(dict(fields), draw)
+        if isinstance(value, tuple):
+            return type(value)(**changed)
+        twin = copy.copy(value)
+        for name, each in changed.items():
+            object.__setattr__(twin, name, each)  # it may be frozen
+        return twin
     if isinstance(value, (list, tuple)):
         return type(value)(_changed(each, draw + index) for index, each in enumerate(value))
     return value

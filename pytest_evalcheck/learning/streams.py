@@ -49,6 +49,8 @@ _MOST_OF_A_ROW = 10_000_000
 """Numbers of one row that are drawn by a seed: a corpus that names more was edited."""
 _STEPS = 16
 """Number of steps in which the range of a column of fractions is drawn."""
+_FEW_CALLS = 3
+"""With fewer calls than this halves of texts are inputs, too."""
 _WORDS = 4
 """Words of a text of one call, of which halves are inputs, too."""
 _SCALARS = (bool, int, float, str, type(None))
@@ -546,9 +548,7 @@ def _sample_streams(name: str, group: Group) -> Iterator[Stream]:
     if not different:  # of one call, numbers are changed inside of what was seen
         different = [path for path in paths if len([*_numbers_of(values[path][0])]) > 1 and not is_cut(values[path][0])]
         for least in (_WORDS, 1) if not different else ():  # or its texts are shorter, first those of several words
-            halves = {
-                path: [_half(values[path][0], least, second=second) for second in (False, True)] for path in paths
-            }
+            halves = {path: _halves(values[path][0], least) for path in paths}
             different = [path for path in paths if halves[path] != 2 * values[path][:1]]
             values.update((path, [values[path][0], *halves[path]]) for path in different)
             if different:
@@ -562,12 +562,18 @@ def _sample_streams(name: str, group: Group) -> Iterator[Stream]:
         for alike in options.values():
             yield from _sample_streams(name, alike)
         return
+    elif len(group) < _FEW_CALLS:  # what differs may be a name alone
+        values.update((path, [*values[path], *_halves(values[path][0], _WORDS)]) for path in different)
     columns = [Column(path, "list", entries=tuple(values[path])) for path in different]
     if columns and (len(columns[0].entries) > 1 or any(each.domain for each in columns)):
         # Of single words all but the first one may be options.
         for some in [columns, columns[:1]] if least == 1 and len(columns) > 1 else [columns]:
             fixed = {path: values[path][0] for path in paths if path not in [each.path for each in some]}
             yield _stream(name, some, fixed, group, one_sample=True)
+
+
+def _halves(value: Any, least: int) -> list[Any]:
+    return [_half(value, least, second=second) for second in (False, True)]
 
 
 def _half(value: Any, least: int, *, second: bool) -> Any:

@@ -77,6 +77,16 @@ PACKAGE = """
         return client.create([rules, {"role": "user", "content": f"Rate {answer}"}])["score"]
 
 
+    @dataclass(frozen=True)
+    class Verdict:
+        score: float
+        reason: str
+
+
+    def verdict_of(answer, judge):
+        return judge.decide(f"Decide: {answer}").score
+
+
     def graded(answer, judge):
         if judge(answer) == answer * 2:
             raise ValueError("no answer")
@@ -104,7 +114,7 @@ TESTS = """
     from types import SimpleNamespace
     from unittest.mock import AsyncMock, MagicMock
 
-    from judged_project.metrics import Faithful, Fluent, Model, chatted, graded, grader, near, rated, silent
+    from judged_project.metrics import Faithful, Fluent, Model, Verdict, chatted, verdict_of, graded, grader, near, rated, silent
 
 
     class Provider:
@@ -156,6 +166,7 @@ TESTS = """
             Fluent(FakeWithFields()).measure(answer)
             rated(mocked(), answer, answer + " x")
             graded(answer, lambda prompt: "yes")
+            verdict_of(answer, MagicMock(decide=MagicMock(return_value=Verdict(0.75, "it says so"))))
             chatted(answer, MagicMock(create=MagicMock(return_value={"score": 4})))
             grader(answer, MagicMock(return_value="yes"))
             near(len(answer), 2, lambda one, other: abs(one - other))
@@ -279,6 +290,10 @@ def test_one_that_is_not_there_is_an_error_with_the_nearest(project: Path) -> No
             "made(answer=responses[0], **document, client=ec.stand_in('judged_project.metrics:rated', 'client')))",
         ),
         ("chatted", "made(responses[0], **document, client=ec.stand_in('judged_project.metrics:chatted', 'client')))"),
+        (
+            "verdict_of",
+            "made(responses[0], **document, judge=ec.stand_in('judged_project.metrics:verdict_of', 'judge')))",
+        ),
         ("graded", "made(responses[0], **document, judge=ec.stand_in('judged_project.metrics:graded', 'judge')))"),
         ("grader", "made(responses[0], **document, judge=ec.stand_in('judged_project.metrics:grader', 'judge')))"),
         ("silent", "made(responses[0], **document, logger=ec.stand_in('judged_project.metrics:silent', 'logger')))"),

@@ -324,7 +324,9 @@ def by_example(known: Known, arguments: Mapping[str, Any], *, near: bool = False
             guess = no_ties(guess) if ranked and [len(each.shape) for each in shown] == [1, 1] else guess
             guess = guess.swapped() if swapped else guess
             floats = [guess.as_float(labels)] if len(pair) == 2 and pair[labels].kind == "float" else []
-            yield from (_in_container(each, pair) for each in (guess, *floats))
+            made = [_in_container(each, pair) for each in (guess, *floats)]
+            # What an example does not give is an option, or has a default.
+            yield from (each for each in made if len(each.collated) in (0, len(shown)))
     yield from () if near else _rows(shown, ranked=ranked)
 
 

@@ -238,10 +238,13 @@ def _by_trial(seen: Observed, observed: Object, package: str, errors: list[str])
 def _starts_anew(
     seen: Observed, names: dict[str, Any], observed: Object, methods: tuple[str, str, str], package: str
 ) -> bool:
-    """Return whether a second call of the method that is fed is refused, or forgets the first one, as a `fit` does."""
+    """Return whether a second call of the method that is fed is refused, or forgets the first one, as a `fit` does.
+
+    Where all calls are given the same, the second one is given half of its rows.
+    """
     begun, fed, value = methods
     given = [_given(call.arguments, package) for call in observed.calls if call.method == fed]
-    first, other = given[0], next((each for each in given[1:] if repr(each) != repr(given[0])), given[0])
+    first, other = given[0], next((each for each in given[1:] if repr(each) != repr(given[0])), _half(given[0]))
     values = []
     with isolated_process():
         for batches in ([first], [other], [first, other]):
@@ -254,6 +257,16 @@ def _starts_anew(
                 return len(batches) > 1
     same = [difference(values[2], each, Tolerance(atol=1e-6)) is None for each in values[:2]]
     return same == [False, True]
+
+
+def _half(given: dict[str, Any]) -> dict[str, Any]:
+    """Return arguments with the last half of the rows, where they have as many as the first of them that has some."""
+    lengths = {
+        name: len(each) if isinstance(each, (list, tuple)) else [*getattr(each, "shape", ()), 0][0]
+        for name, each in given.items()
+    }
+    count = next((length for length in lengths.values() if length > 1), None)
+    return {name: each[count // 2 :] if count and lengths[name] == count else each for name, each in given.items()}
 
 
 def _resets(

@@ -242,6 +242,10 @@ SOURCE = """
         once = True
 
 
+    class FitAlone(Fit):
+        pass
+
+
     class Odd:
         def __init__(self, hue):
             self.hue, self.n = hue, 0
@@ -465,6 +469,9 @@ def use(code: Any) -> None:
     pile.push(torch.tensor([1.0, 2.0]), torch.tensor([1.5, 2.0]))
     pile.push(torch.tensor([4.0]), torch.tensor([1.0]))
     assert pile.value == 1.625
+    alone = code.FitAlone()
+    alone.fit(torch.tensor([0.5, 1.0, 3.0, 2.5]))
+    assert alone.spread() == 3.5
     for fit in (code.Fit(), code.FitOnce()):
         fit.fit(torch.tensor([1.0, 2.0, 4.0]))
         fit.spread()
@@ -630,6 +637,11 @@ def test_a_kind_is_found_by_trial(code: Any, name: str, kind: str, described: st
             "Fit",
             "metric",
             "lambda *args, **kwargs: (lambda made: (made.fit(*args, **kwargs), made.spread())[1])(Fit())",
+        ),
+        (
+            "FitAlone",
+            "metric",
+            "lambda *args, **kwargs: (lambda made: (made.fit(*args, **kwargs), made.spread())[1])(FitAlone())",
         ),
         (
             "FitOnce",

@@ -289,3 +289,11 @@ def test_other_strategies_of_such_shapes_and_of_a_dimension_less():
     assert not any("regression" in each or "text" in each for each in others)
     weighted = {**pair, "weights": [0.5, 1.5]}
     assert not [*from_example(weighted, near=True)]  # no queries by their name
+
+
+@pytest.mark.parametrize("near", [False, True])
+def test_an_example_of_one_argument_has_no_strategy_of_two(near: bool) -> None:
+    """A second parameter has a default: values of it would be guessed (false alarm on a drawn project)."""
+    outcomes = np.array([[0, 1, 1, 0, 1], [1, 1, 0, 1, 1]])
+    found = [*by_example(Known(name="interval"), {"outcomes": outcomes}, near=near)]
+    assert {len(each.collated) for each in found} <= {1}

@@ -447,7 +447,7 @@ def source_of(value: Any, package: str, imports: dict[str, None]) -> str:
     if isinstance(value, dict) and "stand_in" in value:
         own_name(value.get("of"), package)
         return f"ec.stand_in({value['of']!r}, {str(value['stand_in'])!r})"
-    if isinstance(value, dict) and {"opaque", "secret", "loader", *TABLES} & {*value}:
+    if isinstance(value, dict) and {"opaque", "loader", *TABLES} & {*value}:
         raise UsageError(f"a value was not kept: {value}")
     if isinstance(value, dict) and "torch" in value:
         imports["import torch"] = None

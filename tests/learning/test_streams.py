@@ -200,8 +200,16 @@ def test_nested_arguments_come_back() -> None:
 
 
 def test_what_was_not_kept_is_left_out() -> None:
-    [stream] = _streams({"a": [1, 2, 3], "judge": object(), "api_key": "abc"})
+    [stream] = _streams({"a": [1, 2, 3], "judge": object()})
     assert stream.batch([(1,)]) == ([1],)
+
+
+def test_another_text_takes_the_place_of_a_secret() -> None:
+    [stream] = _streams({"a": [1, 2, 3], "api_key": "abc"})
+    given = stream.batch([(1,)]).kwargs["api_key"]
+    assert given.startswith("api_key-")
+    [other] = _streams({"a": [1, 2, 3], "api_key": "abd"})
+    assert other.batch([(1,)]).kwargs["api_key"] != given
     assert not _streams({"a": [object(), object()]})
 
 

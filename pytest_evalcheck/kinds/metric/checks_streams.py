@@ -34,7 +34,7 @@ from pytest_evalcheck.kinds.metric.cases import (
     Shards,
     Stream,
 )
-from pytest_evalcheck.kinds.metric.samplewise import constant_entries, unordered
+from pytest_evalcheck.kinds.metric.samplewise import Path, constant_entries, fixed_paths, unordered
 from pytest_evalcheck.kinds.metric.subject import MetricSubject
 
 
@@ -172,7 +172,13 @@ def order_does_not_change_the_value(metric: MetricSubject, case: Reordered) -> N
     """
     in_order, reordered = metric.value(case.split), metric.value(case.reordered)
     finite = sum(not has_nonfinite(sample) for sample in case.samples)  # a metric may leave out what is NaN
-    one, other = (unordered(unordered(value, len(case.samples)), finite) for value in (in_order, reordered))
+    count, fixed = len(case.samples), set[Path]()
+    for again in (False, True):
+        one, other = (unordered(unordered(value, count, fixed), finite, fixed) for value in (in_order, reordered))
+        if again or difference(other, one, metric.tolerance) is None:
+            break
+        # A list may have as many entries by chance: then it has as many for one sample less.
+        fixed = fixed_paths(metric.value([case.samples[1:]]), count)
     expect(other).equals(one, about="the value of the same samples in another order", id="another-order")
 
 

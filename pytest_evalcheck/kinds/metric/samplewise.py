@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
 from typing import Any
 
@@ -22,23 +22,26 @@ from pytest_evalcheck.kinds.metric.record import Metric
 from pytest_evalcheck.kinds.metric.subject import LiveMetric, MetricSubject
 from pytest_evalcheck.strategies.samples import Bulk
 
+Path = tuple[Any, ...]
+"""Names and places of the parts of a result, from the outside."""
 _MANY = 12
 
 
-def unordered(value: Any, count: int) -> Any:
+def unordered(value: Any, count: int, fixed: Collection[Path] = ()) -> Any:
     """The value with its entries per sample sorted: what belongs to one sample stays together.
 
     An entry per sample is one of a list, an array or a tensor of the length ``count``, also within tuples, mappings and
-    lists of another length. A tuple is a result of several parts, never one with an entry per sample.
+    lists of another length, but not at the ``fixed`` paths. A tuple is a result of several parts, never one with an
+    entry per sample.
 
     >>> unordered((0.5, [3, 1, 2], {"id": [30, 10, 20]}), 3)
     (0.5, [1, 2, 3], {'id': [10, 20, 30]})
     """
     value = _opened(value)
-    columns = [*map(_listed, _columns(value, count))]
+    columns = [_listed(column) for _, column in _columns(value, count, fixed)]
     rows = sorted(zip(*columns, strict=True), key=repr)
     replaced = iter([list(column) for column in zip(*rows, strict=True)] if rows else columns)
-    return _rebuilt(value, count, replaced)
+    return _rebuilt(value, count, replaced, fixed)
 
 
 def entries_per_sample(value: Any, count: int) -> list[list[Any]]:
@@ -47,7 +50,18 @@ def entries_per_sample(value: Any, count: int) -> list[list[Any]]:
     >>> entries_per_sample((0.5, [3, 1, 2], {"id": [30, 10, 20]}), 3)
     [[3, 1, 2], [30, 10, 20]]
     """
-    return [*map(_listed, _columns(_opened(value), count))]
+    return [_listed(column) for _, column in _columns(_opened(value), count)]
+
+
+def fixed_paths(fewer: Any, count: int) -> set[Path]:
+    """Return the paths of lists and arrays of the length ``count`` in the value of another number of samples.
+
+    They have no entry per sample, such as the four precisions of a BLEU score.
+
+    >>> fixed_paths({"precisions": [0.9, 0.8, 0.7, 0.6], "scores": [0.5, 0.25, 0.75]}, 4)
+    {('precisions',)}
+    """
+    return {path for path, _ in _columns(_opened(fewer), count)}
 
 
 def _opened(value: Any, most: int = 4) -> Any:
@@ -73,26 +87,30 @@ def _listed(column: Any) -> list[Any]:
     return [each.tolist() if hasattr(each, "tolist") else each for each in found]
 
 
-def _columns(value: Any, count: int) -> Iterator[Any]:
+def _columns(value: Any, count: int, fixed: Collection[Path] = (), path: Path = ()) -> Iterator[tuple[Path, Any]]:
     if _per_sample(value, count):
-        yield value
-    elif isinstance(value, (tuple, list)):
-        for each in () if only_scalars(value) else value:
-            yield from _columns(each, count)
-    elif isinstance(value, Mapping):
-        for each in value.values():
-            yield from _columns(each, count)
+        if path not in fixed:
+            yield path, value
+    else:
+        for name, each in _inside(value):
+            yield from _columns(each, count, fixed, (*path, name))
 
 
-def _rebuilt(value: Any, count: int, columns: Iterator[Any]) -> Any:
-    if _per_sample(value, count):
-        return next(columns)
-    if isinstance(value, (tuple, list)) and not only_scalars(value):
-        parts = [_rebuilt(each, count, columns) for each in value]
-        return parts if isinstance(value, list) else tuple(parts)
+def _inside(value: Any) -> Iterable[tuple[Any, Any]]:
+    """Return the parts of a mapping, a tuple or a list by name or place; none of one of plain numbers."""
     if isinstance(value, Mapping):
-        return {name: _rebuilt(each, count, columns) for name, each in value.items()}
-    return value
+        return value.items()
+    return enumerate(value) if isinstance(value, (tuple, list)) and not only_scalars(value) else ()
+
+
+def _rebuilt(value: Any, count: int, columns: Iterator[Any], fixed: Collection[Path], path: Path = ()) -> Any:
+    if _per_sample(value, count):
+        return value if path in fixed else next(columns)
+    parts = {name: _rebuilt(each, count, columns, fixed, (*path, name)) for name, each in _inside(value)}
+    if isinstance(value, Mapping):
+        return parts
+    made = list if isinstance(value, list) else tuple
+    return made(parts.values()) if parts else value
 
 
 def constant_entries(metric: MetricSubject, values: Sequence[Any]) -> dict[str, float]:

@@ -66,3 +66,17 @@ def test_a_score_without_a_reference_is_learned_without_right_and_wrong() -> Non
 
     (cell,) = ec.run(by_question, select="EC409", effort="quick", timeout=0).cells
     assert cell.outcome in ("passed", "not applicable"), cell.reason
+
+
+@pytest.mark.parametrize(("in_order", "expected"), [(True, "passed"), (False, "failed")])
+def test_a_list_of_as_many_numbers_as_there_are_samples_is_no_list_of_theirs(in_order: bool, expected: str) -> None:
+    """Four precisions, as those of BLEU, stand beside the scores of four samples (false alarm on a drawn project)."""
+
+    def report(preds: Any, target: Any) -> dict[str, Any]:
+        errors = [abs(p - t) for p, t in zip(preds, target, strict=True)]
+        shares = [sum(error < level for error in errors) / len(errors) for level in (2.0, 0.25, 1.0, 0.5)]
+        # The bug of the twin: its errors are those of sorted samples, beside ids in their order.
+        shown = errors if in_order else sorted(errors)
+        return {"precisions": shares, "errors": shown, "ids": [*target]}
+
+    assert outcome(report, es.regression().as_list(), "EC208")[0] == expected

@@ -285,6 +285,11 @@ SOURCE = """
             return self.last
 
 
+    class Failures:
+        def check(self, case, said):
+            return [] if case.answer in said else [f"{case.answer} is missing"]
+
+
     class Audited:
         def __init__(self):
             self.log = []
@@ -501,6 +506,8 @@ def use(code: Any) -> None:
     for noted in (code.Noted(), code.RunningGap()):
         noted.gap(torch.tensor([0.5, 1.0, 3.0, 0.25]), torch.tensor([1.0, 1.5, 2.0, 4.0]))
         noted.gap(torch.tensor([0.75, 2.0, 1.0]), torch.tensor([1.0, 0.5, 2.5]))
+    for said, true in (("a b", "a"), ("c", "d"), ("x y z", "z y")):
+        code.Failures().check(code.Case("q", true), said)
     audited = code.Audited()
     for said, true in (("a b", "a"), ("c", "d"), ("x y z", "z y"), ("a", "a b c")):
         audited.judge(said, true)
@@ -600,6 +607,7 @@ def _proposed(code: Any, name: str) -> Proposed:
             "ec.Scorer.of(lambda responses, document: ec.leave_out(made(responses[0], **document), 'of', 'at'))",
         ),
         ("readable", "scorer", "ec.Scorer.of(lambda responses, document: made(responses[0], **document))"),
+        ("Failures", "scorer", "ec.Scorer.of(lambda responses, document: made.check(responses[0], **document))"),
         ("Audited", "scorer", "ec.Scorer.of(lambda responses, document: made.judge(responses[0], **document))"),
         (
             "begins_alike",

@@ -550,13 +550,14 @@ def roots(package: str) -> list[Path]:
 
 
 def arguments_of(frame: FrameType, skip: int = 0) -> dict[str, Any]:
-    """Return the arguments of a call that begins, by parameter; those of ``*args`` by their index."""
+    """Return the arguments of a call that begins, by parameter; what is given by position alone by its index."""
     code, values = frame.f_code, frame.f_locals
-    count = code.co_argcount + code.co_kwonlyargcount
-    found = {name: values[name] for name in code.co_varnames[skip:count] if name in values}
+    count, placed = code.co_argcount + code.co_kwonlyargcount, max(0, code.co_posonlyargcount - skip)
+    names = [name for name in code.co_varnames[skip:count] if name in values]
+    found = {str(i) if i < placed else name: values[name] for i, name in enumerate(names)}
     index = count
     if code.co_flags & inspect.CO_VARARGS:
-        found.update({str(i): value for i, value in enumerate(values.get(code.co_varnames[index], ()))})
+        found.update({str(placed + i): each for i, each in enumerate(values.get(code.co_varnames[index], ()))})
         index += 1
     if code.co_flags & inspect.CO_VARKEYWORDS:
         found.update(values.get(code.co_varnames[index], {}))

@@ -197,17 +197,17 @@ def test_what_is_written_runs_and_finds_the_bug(module: Any, pytester: pytest.Py
     assert red == {"judged_rate_target"}
 
 
-def _of_two(truth: Any, predictions: Any, weights: Any = None) -> float:
+def score_of_two(truth: Any, predictions: Any, weights: Any = None) -> float:
     return float(sum(a == b for a, b in zip(truth, predictions, strict=True)))
 
 
-def _of_three(truth: Any, predictions: Any, class_names: Any) -> float:
+def score_of_three(truth: Any, predictions: Any, class_names: Any) -> float:
     return float(len(class_names))
 
 
 @pytest.mark.parametrize(
     ("function", "source", "declared"),
-    [(_of_two, OF_TYPES, True), (_of_three, OF_TYPES, False), (_of_three, "your tests use", True)],
+    [(score_of_two, OF_TYPES, True), (score_of_three, OF_TYPES, False), (score_of_three, "your tests use", True)],
 )
 def test_two_names_do_not_declare_what_a_third_argument_is(function: Any, source: str, declared: bool) -> None:
     """Names of classes are no column, and a guess of types takes them for one (false alarm on a drawn project)."""

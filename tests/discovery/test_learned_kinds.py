@@ -285,6 +285,14 @@ SOURCE = """
             return self.last
 
 
+    class Placed:
+        def __init__(self, weight, /, power=1):
+            self.weight, self.power = weight, power
+
+        def score(self, said, true):
+            return self.weight * overlap(said, true) ** self.power
+
+
     class Failures:
         def check(self, case, said):
             return [] if case.answer in said else [f"{case.answer} is missing"]
@@ -508,6 +516,7 @@ def use(code: Any) -> None:
         noted.gap(torch.tensor([0.75, 2.0, 1.0]), torch.tensor([1.0, 0.5, 2.5]))
     for said, true in (("a b", "a"), ("c", "d"), ("x y z", "z y")):
         code.Failures().check(code.Case("q", true), said)
+        code.Placed(0.5, power=2).score(said, true)
     audited = code.Audited()
     for said, true in (("a b", "a"), ("c", "d"), ("x y z", "z y"), ("a", "a b c")):
         audited.judge(said, true)
@@ -607,6 +616,7 @@ def _proposed(code: Any, name: str) -> Proposed:
             "ec.Scorer.of(lambda responses, document: ec.leave_out(made(responses[0], **document), 'of', 'at'))",
         ),
         ("readable", "scorer", "ec.Scorer.of(lambda responses, document: made(responses[0], **document))"),
+        ("Placed", "scorer", "ec.Scorer.of(lambda responses, document: made.score(responses[0], **document))"),
         ("Failures", "scorer", "ec.Scorer.of(lambda responses, document: made.check(responses[0], **document))"),
         ("Audited", "scorer", "ec.Scorer.of(lambda responses, document: made.judge(responses[0], **document))"),
         (

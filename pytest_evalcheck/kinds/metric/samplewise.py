@@ -92,11 +92,11 @@ def _columns(value: Any, count: int, fixed: Collection[Path] = (), path: Path = 
         if path not in fixed:
             yield path, value
     else:
-        for name, each in _inside(value):
+        for name, each in _parts_of(value):
             yield from _columns(each, count, fixed, (*path, name))
 
 
-def _inside(value: Any) -> Iterable[tuple[Any, Any]]:
+def _parts_of(value: Any) -> Iterable[tuple[Any, Any]]:
     """Return the parts of a mapping, a tuple or a list by name or place; none of one of plain numbers."""
     if isinstance(value, Mapping):
         return value.items()
@@ -106,7 +106,7 @@ def _inside(value: Any) -> Iterable[tuple[Any, Any]]:
 def _rebuilt(value: Any, count: int, columns: Iterator[Any], fixed: Collection[Path], path: Path = ()) -> Any:
     if _per_sample(value, count):
         return value if path in fixed else next(columns)
-    parts = {name: _rebuilt(each, count, columns, fixed, (*path, name)) for name, each in _inside(value)}
+    parts = {name: _rebuilt(each, count, columns, fixed, (*path, name)) for name, each in _parts_of(value)}
     if isinstance(value, Mapping):
         return parts
     made = list if isinstance(value, list) else tuple

@@ -282,8 +282,8 @@ def _is_scorer(make: Callable[[], Any], inputs: Any) -> bool:
         return False
     leaves = [[*_leaves(each)] for each in first]
     if len(rows[0]) > 1:  # an empty list of failures is an answer, too
-        pairs = zip(first, leaves, strict=True)
-        scored = all(value in ([], ()) or any(map(_is_score_or_text, each)) for value, each in pairs)
+        empty = (isinstance(value, (list, tuple)) and not value for value in first)
+        scored = all(none or any(map(_is_score_or_text, each)) for none, each in zip(empty, leaves, strict=True))
     elif isinstance(rows[0][0], dict) and len(rows[0][0].get("fields", ())) > 1:  # a case has its response in a field
         scored = all(any(map(_is_score, each)) for each in leaves)
     else:  # a response alone is measured by numbers, and changed by anything else

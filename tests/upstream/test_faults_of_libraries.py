@@ -69,12 +69,6 @@ CASES: tuple[tuple[str, str, str, str], ...] = (
     ("torcheval-window-loses-its-place", "EC209", "torcheval.metrics:WindowedMeanSquaredError()", "es.regression()"),
     ("torcheval-float16-sums-overflow", "EC211", "torcheval.metrics:MeanSquaredError()", "es.regression()"),
     ("torcheval-state-takes-on-the-dtype", "EC212", "torcheval.metrics:R2Score()", "es.regression(outputs=2)"),
-    (
-        "torcheval-multiclass-binned-auroc-of-samples",
-        "EC208",
-        "torcheval.metrics:MulticlassBinnedAUROC(num_classes=3, threshold=5, average=None)",
-        _MULTICLASS,
-    ),
     ("torcheval-perplexity-underflows", "EC211", "torcheval.metrics:Perplexity()", "es.tokens(vocab=3)"),
     (
         "torcheval-perplexity-refuses-ignored-batch",

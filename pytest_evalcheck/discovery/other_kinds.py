@@ -83,7 +83,6 @@ def _targets_from_calls(
     about = {key: value for key, value in (("made", made), ("types", entry.types)) if value}
     rows = partial(EC.learned, name, **about)
     origin = f"{how_called(calls[0][0])}; inputs made of rows of {calls[0][0]}" if calls else ""
-    patched = f"ec.replaced('{entry.module}:{entry.name}', lambda: {construction})" if entry.patches and method else ""
     of_this = partial(OfKind, imports=imports, construction=construction, origin=origin)
     awaited = inspect.iscoroutinefunction(getattr(thing, method, None) if method else thing)
     given = [] if awaited else [pair for _, arguments in calls for pair in arguments.items()]
@@ -124,18 +123,21 @@ def _targets_from_calls(
         scored = f"{called}({by_name}responses[0], **document{others})"
         if awaited:
             scored, more = f"asyncio.run({scored})", (*more, "import asyncio")
-        if entry.patches:
-            scored = f"ec.replaced('{entry.module}:{entry.name}', lambda: {scored})"
-        described = f"{_SCORER}{scored})"
+        described = f"{_SCORER}{_with_patches(entry, scored)})"
         for changes in _CHANGES:
             inputs = rows(documents=True, **group, **changes)
             yield of_this(
                 kind="scorer",
-                construction=patched or construction,
+                construction=_with_patches(entry, construction) if method else construction,
                 described=described,
                 inputs=inputs,
                 imports=(*imports, *more),
             )
+
+
+def _with_patches(entry: Seen, source: str) -> str:
+    """Return the source of a call with the replies of what tests have patched while calls of an entry ran."""
+    return f"ec.replaced('{entry.module}:{entry.name}', lambda: {source})" if entry.patches else source
 
 
 _SCORER = "ec.Scorer.of(lambda responses, document: "

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import reduce
 from typing import Any
 
@@ -29,38 +30,33 @@ def replaced(name: str, call: Callable[[], Any]) -> Any:
     Raises:
         UsageError: where the corpus has no such name, or a place is none of the package.
     """
-    places = corpus.patches_of(name)
-    with _lock:
-        for place in places:
-            _patch(place, name)
-    try:
+    with ExitStack() as stack:
+        for place in corpus.patches_of(name):
+            stack.enter_context(_patch(place, name))
         return call()
+
+
+@contextmanager
+def _patch(place: str, name: str) -> Iterator[None]:
+    if not is_of(place, name.partition(":")[0].partition(".")[0]):
+        raise UsageError(f"{place} is no name of the package of {name}")
+    owner, last = _owner(place)
+    with _lock:
+        count, before = _patched.get(place, (0, None))
+        if not count:
+            before = vars(owner).get(last, _patched)
+            setattr(owner, last, corpus.stand_in(name, place))
+        _patched[place] = (count + 1, before)
+    try:
+        yield
     finally:
         with _lock:
-            for place in places:
-                _restore(place)
-
-
-def _patch(place: str, name: str) -> None:
-    count, before = _patched.get(place, (0, None))
-    if not count:
-        if not is_of(place, name.partition(".")[0].partition(":")[0]):
-            raise UsageError(f"{place} is no name of the package of {name}")
-        owner, last = _owner(place)
-        before = vars(owner).get(last, _patched)
-        setattr(owner, last, corpus.stand_in(name, place))
-    _patched[place] = (count + 1, before)
-
-
-def _restore(place: str) -> None:
-    count, before = _patched[place]
-    _patched[place] = (count - 1, before)
-    if count == 1:
-        owner, last = _owner(place)
-        if before is _patched:  # it was that of a base class
-            delattr(owner, last)
-        else:
-            setattr(owner, last, before)
+            count, before = _patched[place]
+            _patched[place] = (count - 1, before)
+            if count == 1 and before is _patched:  # it was that of a base class
+                delattr(owner, last)
+            elif count == 1:
+                setattr(owner, last, before)
 
 
 def _owner(place: str) -> tuple[Any, str]:

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from pytest_evalcheck.errors import UsageError, common_start
-from pytest_evalcheck.learning.stand_ins import RESULT, StandIn, mark, question_in
+from pytest_evalcheck.learning.stand_ins import RESULT, StandIn, mark, question_in, result_of
 from pytest_evalcheck.learning.values import decoded, fields_of, is_of, named
 
 _JSON = re.compile(r"[\[{].*[\]}]", re.DOTALL)
@@ -103,7 +103,7 @@ class _Replies:
         )
 
     def method(self, path: str, *, bound: bool = False) -> Callable[..., Any]:
-        """Return the function at a path, which replies to the longest text that it is given."""
+        """Return the function at a path, which replies to the texts that it is given."""
 
         def reply(*args: Any, **kwargs: Any) -> Any:
             return self._reply_to(path, *question_in([*args[bound:], *kwargs.values()]))
@@ -115,7 +115,7 @@ class _Replies:
 
     def _reply_to(self, path: str, text: str, asked: int) -> Any:
         """Return the reply to a text: of those to texts like it that of a test to this text, or one by the text."""
-        inside = f"{path}.{RESULT}".removeprefix(".")
+        inside = result_of(path)
         if any(f"{each['method']}.".startswith(f"{inside}.") for each in self._known.replies):
             return _Place(self, inside)
         all_of = [each for each in self._known.replies if each["method"] == path]

@@ -247,6 +247,11 @@ def is_path(path: str) -> bool:
     return all(part == RESULT or (part.isidentifier() and not part.startswith("_")) for part in parts)
 
 
+def result_of(path: str) -> str:
+    """Return the path of what a call of the attribute at a path returns."""
+    return f"{path}.{RESULT}" if path else RESULT
+
+
 def is_of_tests(module: str) -> bool:
     """Return whether the name of a module says that it has tests, or what they need."""
     return any(part.startswith("test_") or part in _TESTS for part in module.split("."))

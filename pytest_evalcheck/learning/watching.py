@@ -21,7 +21,7 @@ from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 from pytest_evalcheck.errors import UsageError
-from pytest_evalcheck.learning.stand_ins import RESULT, Question, Reply, StandIn, StandIns, is_of_tests, reference
+from pytest_evalcheck.learning.stand_ins import Question, Reply, StandIn, StandIns, is_of_tests, reference, result_of
 from pytest_evalcheck.learning.values import fields_of, noted
 
 MOST_CALLS = 24
@@ -261,7 +261,7 @@ class Watcher:
                     elif not refused:
                         opened.answered(argument)
                         for _, seen, name in opened.places:
-                            self._form(seen, name, argument, f"{opened.method}.{RESULT}".removeprefix("."))
+                            self._form(seen, name, argument, result_of(opened.method))
                 finally:
                     self._busy.now = False
 

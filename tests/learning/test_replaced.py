@@ -227,10 +227,12 @@ def test_a_place_of_another_package_and_a_name_that_is_not_there_are_errors(
     with pytest.raises(UsageError, match=r"the corpus has no patched_project.metrics:simpel.*did you mean"):
         ec.replaced(f"{METRICS}:simpel", str)
     text = (project / corpus.FOLDER / "patched_project.json").read_text("utf-8")
-    (tmp_path / "patched_project.json").write_text(text.replace("patched_project.metrics:ask", "os:getcwd"))
+    (tmp_path / "patched_project.json").write_text(text.replace("patched_project.metrics:settings", "os:getcwd"))
     monkeypatch.setenv(corpus.PLACE, str(tmp_path))
+    before = dict(vars(sys.modules[METRICS]))
     with pytest.raises(UsageError, match=r"os:getcwd is no name of the package of patched_project.metrics:simple"):
         ec.replaced(f"{METRICS}:simple", str)
+    assert dict(vars(sys.modules[METRICS])) == before  # what was patched before the error is as it was
 
 
 def test_a_corpus_with_what_was_patched_is_read_as_it_was_written(project: Path) -> None:

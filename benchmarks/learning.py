@@ -1,8 +1,8 @@
 """Measure what learning from runs reaches: the tests of drawn projects are watched, and their code is then tried.
 
 ``python benchmarks/learning.py --sdists FOLDER --work FOLDER`` takes the projects of ``learned/drawn.tsv`` in the order
-in which ``--draw INDEX --seed N`` has drawn them, if their source distribution has tests: FOLDER has these,
-downloaded by a client that builds nothing, since a build runs foreign code outside of the sandbox. Each is installed
+in which ``--draw INDEX --seed N`` has drawn them (with ``--metrics`` by words of metrics), if their source
+distribution has tests: FOLDER has these, downloaded by a client that builds nothing, since a build runs foreign code outside of the sandbox. Each is installed
 as `firstsight` installs, with its extras and dependency groups for tests. Its tests run in the sandbox with
 ``--evalcheck-learn``, and its public evaluation code is tried by words alone, with the examples of docstrings, and with
 what was learned. Then the checks run on what was learned, at quick effort. ``learned/outcomes.tsv`` has a row for each
@@ -79,6 +79,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--draw", type=Path, metavar="INDEX", help="draw projects, or more of them")
     parser.add_argument("--seed", type=int)
+    parser.add_argument("--metrics", action="store_true", help="draw by words of metrics, and no word of evaluation")
     parser.add_argument("--sdists", type=Path, help="a folder of source distributions")
     parser.add_argument("--work", type=Path, help="where projects are installed and rows are kept")
     parser.add_argument("--table", action="store_true", help="print the figures of the rows")
@@ -93,7 +94,7 @@ def main() -> None:
         smoke()
         return
     if given.draw:
-        print(drawn_from(given.draw, given.seed))
+        print(drawn_from(given.draw, given.seed, given.metrics))
         return
     if given.table:
         print("\n".join(table()))
@@ -116,13 +117,16 @@ def main() -> None:
             print("  ".join(str(outcome.get(name, "")) for name in COLUMNS), flush=True)
 
 
-def drawn_from(index: Path, seed: int) -> str:
+def drawn_from(index: Path, seed: int, metrics: bool) -> str:
     """Add projects to the list in the order in which they are run, by the rules of `firstsight`.
 
-    Those of an earlier draw stay, and are not drawn again: their names are in this repository.
+    Those of an earlier draw stay, and are not drawn again: their names are in this repository. All packages with a
+    word of evaluation are drawn since the fifteenth draw; ``metrics`` takes those with a word of a metric, and none of
+    evaluation.
     """
     known = draw.repository_words() | {draw._normal(row["package"]) for row in read(draw.DRAWN)}
-    packages = list(draw.eligible(index, known))
+    words = (re.compile(rf"\b({_METRIC.pattern})\b", re.IGNORECASE), draw.EVALUATION) if metrics else ()
+    packages = list(draw.eligible(index, known, *words))
     drawn = draw.draw(packages, seed)
     FOLDER.mkdir(exist_ok=True)
     append(DRAWN, ("package", "version"), [{"package": row["name"], "version": row["version"]} for row in drawn])

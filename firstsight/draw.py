@@ -31,13 +31,19 @@ _CODE = re.compile(
 _OLDEST = "2023-11"
 
 
-def eligible(index: Path, known: frozenset[str]) -> Iterator[dict[str, str]]:
-    """Yield the packages of the index that can be drawn; ``known`` are the words of this repository."""
+def eligible(
+    index: Path, known: frozenset[str], wanted: re.Pattern[str] = EVALUATION, unwanted: re.Pattern[str] | None = None
+) -> Iterator[dict[str, str]]:
+    """Yield the packages of the index that can be drawn; ``known`` are the words of this repository.
+
+    ``wanted`` takes the place of the words of evaluation, and no package has a word of ``unwanted``.
+    """
     with index.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
             name, summary = row["name"], row["summary"] or ""
             words = f"{re.sub('[-_.]+', ' ', name)} {summary}"
-            fits = all(pattern.search(words) for pattern in (EVALUATION, _LEARNING, _CODE))
+            fits = all(pattern.search(words) for pattern in (wanted, _LEARNING, _CODE))
+            fits = fits and not (unwanted and unwanted.search(words))
             if fits and (row["month"] or "") >= _OLDEST and _normal(name) not in known:
                 yield {key: row[key] or "" for key in row}
 

@@ -1,15 +1,16 @@
 """Measure what learning from runs reaches: the tests of drawn projects are watched, and their code is then tried.
 
-``python benchmarks/learning.py --sdists FOLDER --work FOLDER`` takes the projects of ``learned/drawn.tsv`` in the order
-in which ``--draw INDEX --seed N`` has drawn them (with ``--metrics`` by words of metrics), if their source
-distribution has tests: FOLDER has these, downloaded by a client that builds nothing, since a build runs foreign code outside of the sandbox. Each is installed
-as `firstsight` installs, with its extras and dependency groups for tests. Its tests run in the sandbox with
-``--evalcheck-learn``, and its public evaluation code is tried by words alone, with the examples of docstrings, and with
-what was learned. Then the checks run on what was learned, at quick effort. ``learned/outcomes.tsv`` has a row for each
-project and commit, the first outcome, and ``learned/red.tsv`` a row for each failed check, with a verdict by hand as in
-`firstsight`; ``--work`` keeps the reasons, and ``learned/missed.tsv`` says of a sample of what tests call and is not
-tried whether it evaluates at all. ``--table`` prints the figures. ``--cost`` runs the tests with and without
-the watch and prints the CPU ratio. ``--smoke`` takes a project of two functions.
+``python benchmarks/learning.py --sdists FOLDER --work FOLDER`` takes the projects of ``learned/drawn.tsv`` in the
+order in which ``--draw INDEX --seed N`` has drawn them (with ``--metrics`` by words of metrics), if their source
+distribution has tests: FOLDER has these, downloaded by a client that builds nothing, since a build runs foreign code
+outside of the sandbox. Each is installed as `firstsight` installs, with its extras and dependency groups for tests.
+Its tests run in the sandbox with ``--evalcheck-learn``, and its public evaluation code is tried by words alone, with
+the examples of docstrings, and with what was learned. Then the checks run on what was learned, at quick effort.
+``learned/outcomes.tsv`` has a row for each project and commit, the first outcome, and ``learned/red.tsv`` a row for
+each failed check, with a verdict by hand as in `firstsight`; ``--work`` keeps the reasons, and ``learned/missed.tsv``
+says of a sample of what tests call and is not tried whether it evaluates at all. ``--table`` prints the figures.
+``--cost`` runs the tests with and without the watch and prints the CPU ratio. ``--smoke`` takes a project of two
+functions.
 
 Evaluation code is what is public in the package, no exception, record or abstract class, with a word of evaluation or
 of a metric in its own name or in the last part of the name of its module. The rule was written before the first run.

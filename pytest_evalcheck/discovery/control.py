@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import math
 import random
 import re
@@ -167,20 +168,36 @@ def _order_dependence(subject: MetricSubject, rows: Sequence[Any], by_trial: boo
     # The first ones alone may be special: each word of a sentence beside itself.
     sets = [_without_ties(some) for some in (rows, rows[::-1], random.Random(0).sample(rows, len(rows)))]
     sets = [untied for untied in sets if len(untied) >= max(_PREFLIGHT, subject.inputs.min_samples)]
+    least = subject.inputs.min_samples
     for untied in sets or [[*rows]]:
-        if found := _changed_by_order(subject, untied, of_ties=not sets):
+        found = _changed_by_order(subject, [[row] for row in untied], joined=True, of_ties=not sets)
+        if by_trial:
+            found = found or _changed_by_order(subject, _batches(untied, least), joined=False, of_ties=not sets)
+        if found:
             return found
     return ""
 
 
-def _changed_by_order(subject: MetricSubject, rows: Sequence[Any], *, of_ties: bool) -> str:
-    first, places = subject.value([rows]), range(len(rows))
-    moved = ([*places[i:], *places[:i]] for i in range(1, min(len(rows), _PLAIN)))
+def _batches(rows: Sequence[Any], size: int) -> list[Sequence[Any]]:
+    return [rows[i : i + size] for i in range(0, len(rows) - size + 1, size)]
+
+
+def _changed_by_order(subject: MetricSubject, parts: Sequence[Sequence[Any]], *, joined: bool, of_ties: bool) -> str:
+    """Return a reason if another order of these parts, joined to one batch or one after another, changes the value."""
+
+    def value_of(order: Sequence[int]) -> Any:
+        given = [parts[place] for place in order]
+        return subject.value([[*itertools.chain(*given)]] if joined else given)
+
+    places, size = range(len(parts)), len(parts[0])
+    count = size * len(parts)
+    first = value_of(places)
+    moved = ([*places[i:], *places[:i]] for i in range(1, min(len(parts), _PLAIN)))
     # Neighbours stay neighbours where all are turned or moved.
     for order in ([*places[::-1]], *moved, *_mixed(places)):
-        other = subject.value([[rows[place] for place in order]])
-        same = difference(unordered(first, len(rows)), unordered(other, len(rows)), subject.tolerance) is None
-        if not same or not (of_ties or _moves_with_its_rows(subject, first, other, order)):
+        other, rows = value_of(order), [size * place + i for place in order for i in range(size)]
+        same = difference(unordered(first, count), unordered(other, count), subject.tolerance) is None
+        if not same or not (of_ties or _moves_with_its_rows(subject, first, other, rows)):
             shown = f"{describe_value(first)} and {describe_value(other)}"
             if of_ties:
                 return f"{_OF_TIES}, {shown}"
@@ -361,14 +378,11 @@ def gives_numbers(inputs: SampleStrategy, make: Callable[[], Any]) -> bool:
 
 def order_of_updates_counts(inputs: SampleStrategy, make: Callable[[], Any]) -> bool:
     """Return whether many updates give another value in another order, or are refused."""
-    rows, size = inputs.fixed(_MANY * inputs.min_samples), inputs.min_samples
-    batches = [rows[i : i + size] for i in range(0, len(rows), size)]
+    batches = _batches(inputs.fixed(_MANY * inputs.min_samples), inputs.min_samples)
     subject = _subject(inputs, make)
     with isolated_process():
-        value, others = subject.value(batches), map(subject.value, _mixed(batches))
-        return isinstance(value, Raised) or any(
-            difference(value, each, subject.tolerance) is not None for each in others
-        )
+        refused = isinstance(subject.value(batches), Raised)
+        return refused or bool(_changed_by_order(subject, batches, joined=False, of_ties=False))
 
 
 def ranking_of_rows(inputs: SampleStrategy, make: Callable[[], Any], given: Mapping[str, Any]) -> str:

@@ -336,6 +336,31 @@ SOURCE = """
             return self.seen[-1] - self.seen[0]
 
 
+    class Faded:
+        # Each batch counts as much as what came before: batches have an order, and rows have none.
+        def __init__(self):
+            self.level = None
+
+        def add(self, values):
+            mean = float(values.mean())
+            self.level = mean if self.level is None else 0.5 * self.level + 0.5 * mean
+
+        def current(self):
+            return self.level
+
+
+    class OfMeans:
+        # A mean of means is a fault, and has no order.
+        def __init__(self):
+            self.means = []
+
+        def add(self, values):
+            self.means.append(float(values.mean()))
+
+        def current(self):
+            return sum(self.means) / len(self.means)
+
+
     class Rates:
         def __init__(self, good, bad):
             self.good, self.bad = good, bad
@@ -523,6 +548,10 @@ def use(code: Any) -> None:
     agent = code.Agent()
     agent.observe(torch.tensor([0.5, 1.0, 0.25, 3.0]))
     agent.next()
+    for added in (code.Faded(), code.OfMeans()):
+        added.add(torch.tensor([0.5, 1.0, 0.25]))
+        added.add(torch.tensor([3.0, 2.5]))
+        assert added.current() > 1
     for session in (code.Session(), code.Round()):
         session.start()
         session.record([1.0, 2.5])
@@ -626,6 +655,7 @@ def _proposed(code: Any, name: str) -> Proposed:
         ),
         ("Session", "metric", "ec.Metric(update=made.record, compute=made.many)"),
         ("Round", "metric", "ec.Metric(update=made.record, compute=made.many, reset=made.start)"),
+        ("OfMeans", "metric", "ec.Metric(update=made.add, compute=made.current)"),
         ("polite", "scorer", "ec.Scorer.of(lambda responses, document: made(responses[0], **document))"),
         (
             "covered",
@@ -754,6 +784,7 @@ def test_what_is_written_runs(code: Any, pytester: pytest.Pytester) -> None:
     ("name", "why"),
     [
         ("Agent", "its value depends on the order of rows"),
+        ("Faded", "its value depends on the order of rows"),
         ("coin", "it is random"),
         ("checked", "it returns rows of its arguments"),
         ("installed", "it returns rows of its arguments"),

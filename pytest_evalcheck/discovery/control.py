@@ -13,6 +13,7 @@ from typing import Any
 
 from pytest_evalcheck import adapters
 from pytest_evalcheck.discovery.inputs import Inputs
+from pytest_evalcheck.discovery.of_the_call import names_of_places, names_of_the_call
 from pytest_evalcheck.discovery.schemas import Schema
 from pytest_evalcheck.engine.preflight import no_value
 from pytest_evalcheck.expectations.comparison import Raised, Tolerance, difference
@@ -76,6 +77,16 @@ def decision(refusal: str, *, observed: bool) -> str:
     decided = (*BY_ORDER, _RANDOM, _TIME, _REMEMBERS, *by_inputs)
     start = min((refusal.find(each) for each in decided if each in refusal), default=-1)
     return refusal[start:] if start >= 0 else ""
+
+
+def left_out(inputs: SampleStrategy, make: Callable[[], Any]) -> list[str]:
+    """Return the names in the value of a metric that belong to a call: times, identifiers, and places in a batch."""
+    rows, subject = inputs.fixed(max(_PLAIN, inputs.min_samples)), _subject(inputs, make)
+    with isolated_process():
+        first, turned = subject.value([rows]), subject.value([rows[::-1]])
+        with other_clock():
+            second = subject.value([rows])
+    return [*dict.fromkeys((*names_of_the_call([first], [second]), *names_of_places(first, turned, len(rows))))]
 
 
 def is_flat(inputs: Inputs) -> bool:

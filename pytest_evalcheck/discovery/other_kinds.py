@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import inspect
 import itertools
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import partial
 from typing import Any
-from uuid import UUID
 
 import pytest_evalcheck
 from pytest_evalcheck.discovery.control import written_into
 from pytest_evalcheck.discovery.inputs import EC, ES, Inputs
 from pytest_evalcheck.discovery.learned import construction_of, constructions, how_called, is_model, own_name
+from pytest_evalcheck.discovery.of_the_call import is_number, named_leaves, names_of_the_call
 from pytest_evalcheck.errors import UsageError
-from pytest_evalcheck.expectations.comparison import EXACT, Tolerance, attributes, difference, plain
+from pytest_evalcheck.expectations.comparison import EXACT, Tolerance, difference
 from pytest_evalcheck.guard.mutation_guard import Snapshot
 from pytest_evalcheck.kinds.common.process_state import (
-    SECONDS_LATER,
     isolated_process,
     other_clock,
     same_random_numbers,
@@ -258,9 +254,9 @@ def _is_loop(make: Callable[[], Any], inputs: Any) -> bool:
     rows = inputs.fixed(4 * _ROWS)
     for part in (rows[:_ROWS], rows[:_ROWS], rows[_ROWS:], rows[: 2 * _ROWS], rows[1:_ROWS]):
         numbers = make()[0].evaluate(LoopData(part, inputs.collate), batch_size=2)
-        if not isinstance(numbers, Mapping) or not any(map(_is_number, numbers.values())):
+        if not isinstance(numbers, Mapping) or not any(map(is_number, numbers.values())):
             return False
-        values.append({name: float(each) for name, each in numbers.items() if _is_number(each)})
+        values.append({name: float(each) for name, each in numbers.items() if is_number(each)})
     first, again, *others = values
     same = difference(first, again, Tolerance()) is None
     return same and any(difference(first, other, Tolerance()) is not None for other in others)
@@ -278,7 +274,7 @@ def _is_scorer(make: Callable[[], Any], inputs: Any) -> bool:
     again = [*record.score(*inputs.collate(rows))]
     with other_clock():
         second = [*other.score(*inputs.collate(rows))]
-    if names := _names_of_the_call(first, second):
+    if names := names_of_the_call(first, second):
         raise _OfTheCall(*names)
     if difference(first, again, Tolerance()) is not None or difference(first, second, EXACT) is not None:
         return False
@@ -306,46 +302,7 @@ def _are_measured(record: Any, inputs: Any, rows: Sequence[Any], leaves: Sequenc
 
 def _leaves(value: Any) -> Iterator[Any]:
     """Yield what is in a result: in its containers, and in the fields of its objects."""
-    return (leaf for _, leaf in _named_leaves(value))
-
-
-def _named_leaves(value: Any, name: str = "", depth: int = 4) -> Iterator[tuple[str, Any]]:
-    value = plain(value)
-    held = value if isinstance(value, Mapping) else attributes(value)
-    inside = [*held.items()] if held else [(name, each) for each in value] if isinstance(value, (list, tuple)) else None
-    if inside is None or not depth:
-        yield name, value
-    else:
-        for key, each in inside:
-            yield from _named_leaves(each, str(key), depth - 1)
-
-
-def _names_of_the_call(first: Sequence[Any], second: Sequence[Any]) -> list[str]:
-    """Return the names in results of the same documents, the second by another clock, that have times or identifiers.
-
-    Wherever such a value differs, a time that was taken is longer by the other clock, and any other time is later.
-    """
-    differ: dict[str, list[bool]] = {}
-    for pair in zip(first, second, strict=True):
-        for (name, one), (_, two) in zip(*map(_named_leaves, pair), strict=False):
-            if difference(one, two, EXACT) is not None:
-                differ.setdefault(name, []).append(_is_of_the_call(one, two))
-    return [name for name, found in differ.items() if name and all(found)]
-
-
-def _is_of_the_call(one: Any, two: Any) -> bool:
-    if _is_number(one) and _is_number(two):
-        return bool(two > 20 * one >= 0 or two - one > SECONDS_LATER * 0.9)
-    texts = isinstance(one, str) and isinstance(two, str)
-    return isinstance(one, datetime) or (texts and _made_anew(one) and _made_anew(two))
-
-
-def _made_anew(text: str) -> bool:
-    """Return whether a text is a date with its time, or an identifier."""
-    for read in (datetime.fromisoformat, UUID):
-        with suppress(ValueError):
-            return read(text) is not None
-    return False
+    return (leaf for _, leaf in named_leaves(value))
 
 
 def _is_score(value: Any) -> bool:
@@ -354,12 +311,3 @@ def _is_score(value: Any) -> bool:
 
 def _is_score_or_text(value: Any) -> bool:
     return isinstance(value, str) or _is_score(value)
-
-
-def _is_number(value: Any) -> bool:
-    if isinstance(value, (bool, str)) or getattr(value, "shape", ()) not in ((), (1,)):
-        return False
-    try:
-        return math.isfinite(float(value))
-    except (TypeError, ValueError):
-        return False

@@ -28,6 +28,7 @@ from pytest_evalcheck.discovery.control import (
     first_line,
     gives_numbers,
     is_flat,
+    left_out,
     order_of_updates_counts,
     parts_of_a_row,
     ranking_of_rows,
@@ -211,6 +212,9 @@ def _try_ways(
                 continue
             used = [target.inputs for target in proposed.targets]
             inputs, why, decided = _inputs(code, way, used, examples)
+            if decided and (of_samples := _without_what_is_of_the_call(way)):
+                inputs, why, decided = _inputs(code, of_samples, used, examples)
+                way = of_samples if inputs else way
             if not (code.candidate.is_class or way.inputs) and (inputs is None or _may_be_one_text(code, inputs[0])):
                 way, one = _inputs_of_one_sample(code, way)
                 inputs = one or inputs
@@ -227,6 +231,16 @@ def _try_ways(
         if rank == 0 and not (proposed.targets or _operates(refused)):
             proposed.targets += [_proposal_of_kind(code, each) for each in other_kinds.found(code.thing, entry)]
     return refused
+
+
+def _without_what_is_of_the_call(way: Observed) -> Observed | None:
+    """Return a function of a batch without times, identifiers and places in its result; None where it has none."""
+    names = [] if way.described or not way.inputs else left_out(way.inputs[0].strategy, way.make)
+    if not names or inspect.isclass(made := way.make()) or hasattr(made, "compute"):
+        return None
+    left = ", ".join(map(repr, names))
+    called = f"({way.construction})" if way.construction.startswith("lambda") else way.construction
+    return replace(way, construction=f"lambda *args, **kwargs: ec.leave_out({called}(*args, **kwargs), {left})")
 
 
 def _operates(refused: Sequence[str]) -> bool:

@@ -29,7 +29,7 @@ SOURCE = """
     import random
     import time
     import uuid
-    from dataclasses import dataclass
+    from dataclasses import dataclass, field
     from datetime import datetime
 
     import torch
@@ -336,6 +336,25 @@ SOURCE = """
             return self.seen[-1] - self.seen[0]
 
 
+    @dataclass
+    class Line:
+        place: str
+        right: bool
+
+
+    @dataclass
+    class Lines:
+        lines: list
+        share: float
+        begun: float = field(default_factory=time.time)
+        of: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+
+    def lined(inp, targ):
+        lines = [Line(f"case-{place}", bool(a == b)) for place, (a, b) in enumerate(zip(inp, targ))]
+        return Lines(lines, sum(line.right for line in lines) / len(lines))
+
+
     class Faded:
         # Each batch counts as much as what came before: batches have an order, and rows have none.
         def __init__(self):
@@ -548,6 +567,8 @@ def use(code: Any) -> None:
     agent = code.Agent()
     agent.observe(torch.tensor([0.5, 1.0, 0.25, 3.0]))
     agent.next()
+    code.lined(["a", "b", "b"], ["a", "b", "c"])
+    code.lined(["c", "a"], ["a", "a"])
     for added in (code.Faded(), code.OfMeans()):
         added.add(torch.tensor([0.5, 1.0, 0.25]))
         added.add(torch.tensor([3.0, 2.5]))
@@ -695,6 +716,11 @@ def test_a_kind_is_found_by_trial(code: Any, name: str, kind: str, described: st
             "FitOnce",
             "metric",
             "lambda *args, **kwargs: (lambda made: (made.fit(*args, **kwargs), made.spread())[1])(FitOnce())",
+        ),
+        (
+            "lined",
+            "metric",
+            "lambda *args, **kwargs: ec.leave_out(lined(*args, **kwargs), 'begun', 'of', 'place')",
         ),
         ("trend", "scorer", "trend"),
         ("hit", "scorer", "hit"),

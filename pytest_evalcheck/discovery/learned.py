@@ -182,10 +182,14 @@ def _by_trial(seen: Observed, observed: Object, package: str, errors: list[str])
     A method that returns a value for data, and leaves the object as it is or keeps this value alone, is a function.
     Else the object accumulates: what is given data feeds it, and what is called or read without any, and returned a
     value then, gives it. Where nothing does, what returns the same value for the same data only notes its calls, and is
-    a function. Empty where the repetition gives other values than the run, or an error, which is added to ``errors``.
+    a function; so is what returns a value for other data than it was fed with, and leaves it as it is, such as the
+    score of a model that was fitted. Empty where the repetition gives other values than the run, or an error, which is
+    added to ``errors``.
     """
     names: dict[str, Any] = {"ec": pytest_evalcheck}
     functions: dict[str, None] = {}
+    changes: list[Call] = []
+    asked: dict[str, list[Call]] = {}
     noting: dict[str, None] = {}
     fed, begun, value, again = "", "", "", False
     with isolated_process():
@@ -198,8 +202,13 @@ def _by_trial(seen: Observed, observed: Object, package: str, errors: list[str])
                 given = _given(call.arguments, package)
                 before = state_of(made)
                 result = _repeated(made, call.method, given)
-                of_data = given and not fed and has_number(encoded(result))
-                if of_data and (state_of(made) == before or _keeps_the_last(made, call.method, given, result)):
+                changed = state_of(made) != before
+                of_data = given and has_number(encoded(result)) and call.method != fed
+                if of_data and fed and not changed:
+                    asked.setdefault(call.method, [*changes])
+                of_data = of_data and not fed
+                changes += [call] if changed else []
+                if of_data and (not changed or _keeps_the_last(made, call.method, given, result)):
                     functions[call.method] = None
                 elif given and call.method not in functions:
                     if of_data and _only_notes(made, call, observed, result, package):
@@ -217,6 +226,7 @@ def _by_trial(seen: Observed, observed: Object, package: str, errors: list[str])
     if not (fed and value):
         functions |= {} if errors else noting
         found = [(each, *as_function(f"{seen.construction}.{each}", getattr(made, each))) for each in functions]
+        found += [] if errors or found else [*_after_changes(seen.construction, asked, package)]
         return [
             (replace(seen, construction=source, imports=(*seen.imports, *imports)), each)
             for each, source, imports in found
@@ -233,6 +243,20 @@ def _by_trial(seen: Observed, observed: Object, package: str, errors: list[str])
     setup = (begun,) if begun else ()
     described = f"ec.Metric(update=made.{fed}, compute={read}{reset})"
     return [(replace(seen, setup=setup, described=described), fed)]
+
+
+def _after_changes(
+    construction: str, asked: dict[str, list[Call]], package: str
+) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Yield methods with their source and its imports, of an object after the calls that have changed it."""
+    for method, changes in asked.items():
+        try:
+            given = [construction_of(f"made.{each.method}", each.arguments, package) for each in changes]
+        except UsageError:
+            continue
+        changed = ", ".join([*(source for source, _ in given), "made"])
+        imports = tuple(dict.fromkeys(line for _, lines in given for line in lines))
+        yield method, f"(lambda made: ({changed})[-1])({construction}).{method}", imports
 
 
 def _starts_anew(

@@ -336,6 +336,15 @@ SOURCE = """
             return self.seen[-1] - self.seen[0]
 
 
+    class Fitted:
+        def fit(self, inp):
+            self.mean = float(inp.mean())
+            return self
+
+        def distance(self, inp):
+            return float((inp - self.mean).abs().mean())
+
+
     @dataclass
     class Line:
         place: str
@@ -567,6 +576,8 @@ def use(code: Any) -> None:
     agent = code.Agent()
     agent.observe(torch.tensor([0.5, 1.0, 0.25, 3.0]))
     agent.next()
+    for inp in ([1.0, 2.0], [0.5, 3.0, 7.0]):
+        code.Fitted().fit(torch.tensor(inp)).distance(torch.tensor([*inp, 4.0]))
     code.lined(["a", "b", "b"], ["a", "b", "c"])
     code.lined(["c", "a"], ["a", "a"])
     for added in (code.Faded(), code.OfMeans()):
@@ -721,6 +732,11 @@ def test_a_kind_is_found_by_trial(code: Any, name: str, kind: str, described: st
             "lined",
             "metric",
             "lambda *args, **kwargs: ec.leave_out(lined(*args, **kwargs), 'begun', 'of', 'place')",
+        ),
+        (
+            "Fitted",
+            "metric",
+            "(lambda made: (made.fit(inp=torch.tensor([1.0, 2.0], dtype=torch.float32)), made)[-1])(Fitted()).distance",
         ),
         ("trend", "scorer", "trend"),
         ("hit", "scorer", "hit"),

@@ -33,6 +33,9 @@ _MOST_TRIALS = 4
 _OF_TORCH = ("torch.nn.modules.", "torch.nn.functional", "torch._C._nn")
 """Homes of names that a constructor may be given beside those of its own package: a corpus is data, and never code."""
 
+_WRITTEN = {"list": "[{}]", "tuple": "({})", "set": "set([{}])", "frozenset": "frozenset([{}])"}
+"""By kind: the source of a container of these parts."""
+
 
 def observed(thing: Any, entry: Seen | None, methods: Sequence[str]) -> list[Observed]:
     """Return the ways in which calls have used a class or a function, each with streams of its rows.
@@ -449,8 +452,14 @@ def source_of(value: Any, package: str, imports: dict[str, None]) -> str:
     Raises:
         UsageError: where it was not kept, or names what is not of the package.
     """
-    if isinstance(value, list):
-        return f"[{', '.join(source_of(each, package, imports) for each in value)}]"
+    whole: dict[str, Any] = {"list": value} if isinstance(value, list) else value if isinstance(value, dict) else {}
+    for kind, form in _WRITTEN.items():
+        if kind in whole:
+            inside = [source_of(each, package, imports) for each in whole[kind]]
+            return form.format(", ".join(inside) + ("," if kind == "tuple" and len(inside) == 1 else ""))
+    if "pairs" in whole:
+        both = (": ".join(source_of(each, package, imports) for each in pair) for pair in whole["pairs"])
+        return f"{{{', '.join(both)}}}"
     if isinstance(value, dict) and "dict" in value:
         pairs = (f"{name!r}: {source_of(each, package, imports)}" for name, each in value["dict"].items())
         return f"{{{', '.join(pairs)}}}"
@@ -488,7 +497,10 @@ def source_of(value: Any, package: str, imports: dict[str, None]) -> str:
         home = "torch" if type(plain).__module__.startswith("torch") else "numpy"
         imports[f"import {home}"] = None
         dtype = str(plain.dtype).removeprefix("torch.")
-        return f"{home}.{'tensor' if home == 'torch' else 'array'}({plain.tolist()!r}, dtype={home}.{dtype})"
+        numbers = re.sub(r"\b(nan|inf)\b", r"float('\1')", repr(plain.tolist()))
+        if home == "numpy" and not plain.shape:  # an array has no hash
+            return f"numpy.{dtype}({numbers})"
+        return f"{home}.{'tensor' if home == 'torch' else 'array'}({numbers}, dtype={home}.{dtype})"
     if isinstance(plain, float) and not math.isfinite(plain):
         return f"float({str(plain)!r})"
     return repr(plain)

@@ -165,6 +165,10 @@ def table() -> Iterator[str]:
         if judged:
             share = 100 * verdicts["ours"] / judged
             yield f"  ours per 100 failed checks: {share:.0f} (95 % interval {100 * low:.0f} to {100 * high:.0f})"
+    yield "failed checks of all runs by property"
+    for code in sorted({each["code"] for each in red}):
+        counts = Counter(each["verdict"] or "not judged" for each in red if each["code"] == code)
+        yield f"  {code}: {', '.join(f'{count} {name}' for name, count in counts.most_common())}"
 
 
 def project(name: str, version: str, run: str, sdist: Path, work: Path) -> dict[str, Any] | None:

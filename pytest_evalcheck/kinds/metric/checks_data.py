@@ -10,6 +10,7 @@ from pytest_evalcheck.expectations.failures import NotApplicable, compared, expe
 from pytest_evalcheck.kinds.common.calling import is_clear_refusal
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.metric.cases import Declared, FewKinds, PartlyIgnored, Stream, Unequal, Weighted
+from pytest_evalcheck.kinds.metric.samplewise import is_per_sample
 from pytest_evalcheck.kinds.metric.subject import MetricSubject
 from pytest_evalcheck.strategies.samples import Arguments
 
@@ -149,6 +150,7 @@ def samples_without_a_prediction_are_not_left_out(metric: MetricSubject, case: U
 
     Where the samples name no `wrong` prediction, nothing says which arguments are predictions: each is cut in turn, and
     the metric must leave out samples in every case. One that looks up predictions by a key may do so in one of them.
+    A value that has an entry for each sample, and no other number, shows what is left out.
 
     Why: where a prediction is lost, the score of the others is reported as that of the data set.
     Usual cause: `zip` ends with the shortest list.
@@ -164,7 +166,8 @@ def samples_without_a_prediction_are_not_left_out(metric: MetricSubject, case: U
             compared()
             return
         whole = metric.value([rows])
-        if why := _shows_nothing(metric, pairs, whole, [metric.value([crossed]) for _, crossed in short]):
+        all_entries = is_per_sample(pairs, case.kept) and is_per_sample(whole, len(rows))
+        if why := _shows_nothing(metric, pairs, whole, all_entries, [metric.value([each]) for _, each in short]):
             inconclusive(why)
             return
         left_out.append((pairs, values[0], whole))
@@ -182,10 +185,12 @@ def samples_without_a_prediction_are_not_left_out(metric: MetricSubject, case: U
     )
 
 
-def _shows_nothing(metric: MetricSubject, pairs: Any, whole: Any, crossed: Sequence[Any]) -> str:
+def _shows_nothing(metric: MetricSubject, pairs: Any, whole: Any, entries: bool, crossed: Sequence[Any]) -> str:
     """Return a reason if batches that are cut short show nothing, else ''."""
     if not crossed:
         return "the batch has one argument with rows"
+    if entries:
+        return "each sample has an entry of its own: one that is left out has none"
     if isinstance(pairs, Raised) or has_nonfinite(pairs):
         return "the pairs alone have no value"
     if difference(pairs, whole, metric.tolerance) is None:

@@ -53,6 +53,19 @@ def entries_per_sample(value: Any, count: int) -> list[list[Any]]:
     return [_listed(column) for _, column in _columns(_opened(value), count)]
 
 
+def is_per_sample(value: Any, count: int) -> bool:
+    """Return whether every number in a value belongs to one of ``count`` samples.
+
+    >>> is_per_sample({"scores": [0.5, 1.0], "by": "words"}, 2), is_per_sample((0.75, [0.5, 1.0]), 2)
+    (True, False)
+    """
+    inside = _opened(value)
+    if _per_sample(inside, count) or isinstance(inside, str):
+        return True
+    parts = [*_parts_of(inside)]
+    return bool(parts) and all(is_per_sample(each, count) for _, each in parts)
+
+
 def fixed_paths(fewer: Any, count: int) -> set[Path]:
     """Return the paths of lists and arrays of the length ``count`` in the value of another number of samples.
 

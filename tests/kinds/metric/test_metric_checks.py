@@ -104,7 +104,11 @@ class TestUnequalLengths:
     )
 
     @staticmethod
-    def outcome(inputs: es.SampleStrategy, add: Callable[[Any, Any], list[float]]) -> tuple[str, str]:
+    def outcome(
+        inputs: es.SampleStrategy,
+        add: Callable[[Any, Any], list[float]],
+        value: Callable[[list[float]], Any] = lambda values: sum(values) / len(values),
+    ) -> tuple[str, str]:
         class Mean:
             def __init__(self) -> None:
                 self.values: list[float] = []
@@ -112,8 +116,8 @@ class TestUnequalLengths:
             def update(self, preds: Any, target: Any) -> None:
                 self.values += add(preds, target)
 
-            def compute(self) -> float:
-                return sum(self.values) / len(self.values)
+            def compute(self) -> Any:
+                return value(self.values)
 
         @ec.metric(inputs=inputs)
         def target() -> ec.Metric:
@@ -126,6 +130,15 @@ class TestUnequalLengths:
         add = lambda preds, target: [float(abs(p - t)) for p, t in zip(preds, target, strict=False)]  # noqa: E731
         assert self.outcome(self.PAIRS, add)[0] == "failed"
         assert self.outcome(self.PAIRS.replace(wrong=lambda row: (16, row[1])), add)[0] == "failed"
+
+    def test_a_value_with_an_entry_for_each_sample_shows_what_is_left_out(self) -> None:
+        add = lambda preds, target: [float(abs(p - t)) for p, t in zip(preds, target, strict=False)]  # noqa: E731
+        assert self.outcome(self.PAIRS, add, lambda values: {"errors": values, "of": "pairs"}) == (
+            "not applicable",
+            "each sample has an entry of its own: one that is left out has none",
+        )
+        both = lambda values: {"errors": values, "mean": sum(values) / len(values)}  # noqa: E731
+        assert self.outcome(self.PAIRS, add, both)[0] == "failed"
 
     def test_a_loop_over_predictions_is_seen_where_the_samples_say_which_they_are(self) -> None:
         add = lambda preds, target: [float(abs(p - target[i])) for i, p in enumerate(preds)]  # noqa: E731

@@ -363,6 +363,20 @@ def test_a_cell_that_kills_its_process_says_so_when_it_is_isolated(project: Proj
     )
 
 
+def test_a_process_that_is_killed_from_outside_says_nothing_about_its_target(project: Project) -> None:
+    source = """
+    import os, resource
+    class Busy(Mean):
+        def compute(self):
+            resource.setrlimit(resource.RLIMIT_CPU, (1, 1))  # the system sends SIGKILL
+            while True: pass
+    @ec.metric(inputs=numbers, isolated=True)
+    def busy(device): return ec.Metric.of(Busy())
+    """
+    result = project.write(source, CORRECT).run(ONE, code=1)
+    result.shows("its process was killed from outside", "2 checks: 1 passed, 1 incomplete")
+
+
 def test_a_worker_that_dies_is_a_broken_cell(project: Project) -> None:
     source = """
     import os

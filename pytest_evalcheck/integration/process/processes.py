@@ -25,6 +25,8 @@ from pytest_evalcheck.kinds.common.forked_process import leave
 _POLL = 0.1
 _PROBE = 3.0
 _MOST_LINES = 15
+KILLED = "killed by SIGKILL"
+"""End of a process that a system without memory or CPU time has ended, or another process."""
 _START = "import os; fds = os.dup(0), os.dup(1); os.dup2(2, 1); from {module} import main; main(*fds)"
 """The program of a new process: what libraries print is no message."""
 

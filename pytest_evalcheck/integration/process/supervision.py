@@ -23,7 +23,7 @@ from pytest_evalcheck.engine import timeout
 from pytest_evalcheck.engine.cell_spec import USUAL_SECONDS
 from pytest_evalcheck.integration.item_cells import runner_of
 from pytest_evalcheck.integration.process import run_in_child
-from pytest_evalcheck.integration.process.processes import OTHERS, Child, fork, grace, threads_survive_a_fork
+from pytest_evalcheck.integration.process.processes import KILLED, OTHERS, Child, fork, grace, threads_survive_a_fork
 from pytest_evalcheck.integration.process.replay import Replay
 from pytest_evalcheck.integration.process.spawned import RefusedError, described_run, spawn_pytest
 from pytest_evalcheck.targets import device_spec
@@ -227,7 +227,7 @@ class Supervision:
             headline = f"the check did not end within {child.limit:g} seconds and could not be interrupted"
             replay.blame(headline, "its process was ended", "hang", where)
         else:
-            replay.blame("the process of the check died", how, "died", where)
+            replay.blame("the process of the check died", how, "killed" if how == KILLED else "died", where)
         replay.end()
 
     def _look_for_signals(self, replay: Replay, child: Child) -> None:

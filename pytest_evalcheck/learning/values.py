@@ -6,6 +6,7 @@ import enum
 import importlib
 import inspect
 import itertools
+import json
 import math
 import re
 import sys
@@ -355,13 +356,30 @@ def _is_array(value: Any) -> bool:
 
 
 def _home(value: Any) -> str:
-    """Return the library of an array, that of xarray with the names of its dimensions; empty for anything else."""
+    """Return the library of an array, that of xarray with its dimensions; empty for anything else."""
     kind = type(value)
     home = kind.__module__.partition(".")[0]
-    if home == "xarray" and kind.__name__ == "DataArray" and not value.coords:  # others are joined by coordinates
-        dims = [str(each) for each in value.dims]
-        return ":".join((home, *dims)) if all(each.isidentifier() for each in dims) else ""
+    if home == "xarray" and kind.__name__ == "DataArray":
+        return ":".join((home, *dims)) if all(dims := _dimensions(value)) else ""
     return home if home in ("torch", "numpy") and not isinstance(value, type) else ""
+
+
+def _dimensions(value: Any) -> list[str]:
+    """Return the names of dimensions with their coordinates, as in ``["year=", "lat=[10.0, 20.0]"]``, "" for others.
+
+    Arrays are joined by coordinates, so those of the rows are the places of these: two arrays of a batch have the same.
+    """
+    found = []
+    for place, dim in enumerate(map(str, value.dims)):
+        along = value.coords[dim].values if dim in value.coords else None
+        if not dim.isidentifier() or any(each.ndim > 1 for each in value.coords.values()):
+            found.append("")
+        elif along is None or not place:
+            found.append(dim if along is None else f"{dim}=")
+        else:
+            kept = along.dtype.kind in "iuf" and len(along) <= MOST_ENTRIES
+            found.append(f"{dim}={json.dumps(along.tolist())}" if kept else "")
+    return found
 
 
 def _array(value: Any, name: str) -> Any:
@@ -443,7 +461,10 @@ def made_array(home: str, dtype: str, rows: Any, shape: tuple[int, ...]) -> Any:
     if library == "numpy":
         return made.astype(dtype)[()]  # of no dimension it was a number
     if library == "xarray":
-        return importlib.import_module(library).DataArray(made.astype(dtype), dims=dims)
+        named = [dim.partition("=") for dim in dims]
+        coordinates = {dim: json.loads(given) if given else [*range(len(made))] for dim, has, given in named if has}
+        names = [dim for dim, *_ in named]
+        return importlib.import_module(library).DataArray(made.astype(dtype), dims=names, coords=coordinates)
     import torch
 
     return torch.as_tensor(made).to(_dtype(dtype))

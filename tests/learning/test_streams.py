@@ -107,9 +107,10 @@ def test_rows_that_were_too_large_are_drawn_by_a_seed() -> None:
     assert len(strategy.contrast) == 4
 
 
-def test_rows_of_arrays_of_xarray_are_samples_and_are_joined() -> None:
+@pytest.mark.parametrize("coordinates", [{}, {"t": [1990, 1991, 1992], "lat": [10.0, 20.0]}])
+def test_rows_of_arrays_of_xarray_are_samples_and_are_joined(coordinates: dict[str, Any]) -> None:
     xarray = pytest.importorskip("xarray")
-    obs = xarray.DataArray([[0.5, 1.5], [2.0, 0.25], [1.0, 3.0]], dims=("t", "lat"))
+    obs = xarray.DataArray([[0.5, 1.5], [2.0, 0.25], [1.0, 3.0]], dims=("t", "lat"), coords=coordinates)
     [stream] = _streams({"obs": obs, "model": obs + 1})
     batch = stream.batch([((0.5, 1.5), (2.0, 0.25))])
     assert [each.dims for each in batch] == [("t", "lat")] * 2

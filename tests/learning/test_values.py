@@ -109,14 +109,21 @@ def test_tables_and_times_come_back() -> None:
             decoded({"time": text, "of": name})
 
 
-def test_arrays_of_xarray_come_back_unless_they_have_coordinates() -> None:
+def test_arrays_of_xarray_come_back_and_their_rows_have_places_as_coordinates() -> None:
     xarray = pytest.importorskip("xarray")
-    for value in (xarray.DataArray([[0.5, 1.5]], dims=("t", "lat")), xarray.DataArray([1, 2]), xarray.DataArray(0.5)):
+    plain = xarray.DataArray([[0.5, 1.5]], dims=("t", "lat"))
+    for value in (plain, xarray.DataArray([1, 2]), xarray.DataArray(0.5), plain.assign_coords(lat=[10, 20.5], t=[0])):
         xarray.testing.assert_identical(_round(value), value)
-    for other in (xarray.DataArray([1.0], dims="t", coords={"t": [7]}), xarray.DataArray([1.0], dims=("a:b",))):
+    dated = plain.assign_coords(t=numpy.array(["2026-01-01"], "datetime64[ns]"), season="winter")
+    xarray.testing.assert_identical(_round(dated), plain.assign_coords(t=[0]))
+    of_places = plain.assign_coords(x=(("t", "lat"), [[1, 2]]))
+    for other in (plain.assign_coords(lat=["a", "b"]), of_places, xarray.DataArray([1.0], dims=("a:b",))):
         assert "opaque" in encoded(other)
-    with pytest.raises(UsageError, match=r"the numbers of an array of shape \[2\] cannot be read"):
-        decoded(encoded(xarray.DataArray([1, 2])) | {"array": "xarray:a:b"})
+    for home in ("xarray:a:b", "xarray:a:b=[1.0]", "xarray:a=x", "xarray:a=[1"):
+        with pytest.raises(UsageError, match=r"the numbers of an array of shape \[1, 2\] cannot be read"):
+            decoded(
+                encoded(plain) | {"array": home} if home != "xarray:a:b" else encoded(plain) | {"array": "xarray:a"}
+            )
 
 
 @pytest.mark.parametrize("make", [numpy.asarray, torch.as_tensor])

@@ -206,11 +206,11 @@ def _by_trial(seen: Observed, observed: Object, package: str, errors: list[str])
                 before = state_of(made)
                 result = _repeated(made, call.method, given)
                 changed = state_of(made) != before
-                of_data = given and has_number(encoded(result)) and call.method != fed
-                if of_data and fed and not changed:
+                gives = given and has_number(encoded(result))
+                if gives and call.method != fed and not changed:
                     asked.setdefault(call.method, [*changes])
-                of_data = of_data and not fed
                 changes += [call] if changed else []
+                of_data = gives and not fed
                 if of_data and (not changed or _keeps_the_last(made, call.method, given, result)):
                     functions[call.method] = None
                 elif given and call.method not in functions:
@@ -457,13 +457,10 @@ def source_of(value: Any, package: str, imports: dict[str, None]) -> str:
         if kind in whole:
             inside = [source_of(each, package, imports) for each in whole[kind]]
             return form.format(", ".join(inside) + ("," if kind == "tuple" and len(inside) == 1 else ""))
-    if "pairs" in whole:
-        both = (": ".join(source_of(each, package, imports) for each in pair) for pair in whole["pairs"])
-        return f"{{{', '.join(both)}}}"
-    if isinstance(value, dict) and "dict" in value:
-        pairs = (f"{name!r}: {source_of(each, package, imports)}" for name, each in value["dict"].items())
-        return f"{{{', '.join(pairs)}}}"
-    if isinstance(value, dict) and "name" in value:
+    if {"dict", "pairs"} & {*whole}:
+        pairs = whole["pairs"] if "pairs" in whole else whole["dict"].items()
+        return f"{{{', '.join(': '.join(source_of(each, package, imports) for each in pair) for pair in pairs)}}}"
+    if "name" in whole:
         module, _, path = str(value["name"]).partition(":")
         own = module.partition(".")[0] == package
         if not all(part.isidentifier() for part in (*module.split("."), *path.split("."))):
@@ -472,22 +469,22 @@ def source_of(value: Any, package: str, imports: dict[str, None]) -> str:
             raise UsageError(f"{value['name']} is neither of {package} nor a module of torch")
         imports[f"from {module} import {path.partition('.')[0]}"] = None
         return path
-    if isinstance(value, dict) and {"made", "object"} & {*value}:
+    if {"made", "object"} & {*whole}:
         module, path = own_name(value.get("made", value.get("object")), package)
         source, more = construction_of(path, value.get("arguments") or value.get("fields") or {}, package)
         imports.update(dict.fromkeys((f"from {module} import {path.partition('.')[0]}", *more)))
         return source
-    if isinstance(value, dict) and "stand_in" in value:
+    if "stand_in" in whole:
         own_name(value.get("of"), package)
         return f"ec.stand_in({value['of']!r}, {str(value['stand_in'])!r})"
-    if isinstance(value, dict) and {"opaque", "loader", *TABLES} & {*value}:
+    if {"opaque", "loader", *TABLES} & {*whole}:
         raise UsageError(f"a value was not kept: {value}")
-    if isinstance(value, dict) and "torch" in value:
+    if "torch" in whole:
         imports["import torch"] = None
         made = decoded(value)
         return str(made) if "dtype" in type(made).__name__ else f"torch.device({value['torch']!r})"
     plain = decoded(value)
-    if isinstance(value, dict) and "time" in value:
+    if "time" in whole:
         home = type(plain).__module__.partition(".")[0]
         imports[f"import {home}"] = None
         return f"{home}.{value['of']}({value['time']!r})" if home == "pandas" else repr(plain)

@@ -44,11 +44,15 @@ def names_of_the_call(first: Sequence[Any], second: Sequence[Any]) -> list[str]:
 
 def names_of_places(first: Any, turned: Any, count: int) -> list[str]:
     """Return the names in a result of so many samples that have the places of these: the same if they are turned."""
-    before, after = ({}, {})  # type: tuple[dict[str, list[str]], dict[str, list[str]]]
-    for found, result in ((before, first), (after, turned)):
-        for name, leaf in named_leaves(result):
-            found.setdefault(name, []).append(repr(leaf))
+    before, after = _by_name(first), _by_name(turned)
     return [name for name, leaves in before.items() if name and len({*leaves}) == count and leaves == after.get(name)]
+
+
+def _by_name(result: Any) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, leaf in named_leaves(result):
+        found.setdefault(name, []).append(repr(leaf))
+    return found
 
 
 def _is_of_the_call(one: Any, two: Any) -> bool:

@@ -125,11 +125,11 @@ def _place(spec: CellSpec, state: CellState) -> tuple[str, int]:
 
 def failed(spec: CellSpec, state: CellState, failure: CheckFailure, trace: str = "", *, with_case: bool = True) -> Cell:
     """The cell of a failure that nobody knows of."""
-    if state.undeclared and not isinstance(failure, StaleEntry) and (why := _undecided(spec, failure)):
-        return _unless_stale(spec, state, "not applicable", why)
     if failure.cause == "killed":  # by the system or by somebody: that says nothing about the target
         reason = "its process was killed from outside, as by a system that has no memory or CPU time left"
         return cell(spec, state, "incomplete", reason=reason, cause="killed", failure=_data(spec, state, failure, None))
+    if state.undeclared and not isinstance(failure, StaleEntry) and (why := _undecided(spec, failure)):
+        return _unless_stale(spec, state, "not applicable", why)
     found = state.found if with_case else None
     # A difference that an error was judged before is reported beside it, and is the more severe of the two.
     shown = (failure, state.beside) if found and state.beside else (failure,)

@@ -389,6 +389,17 @@ SOURCE = """
             return sum(self.means) / len(self.means)
 
 
+    class Best:
+        def __init__(self):
+            self.most = 0.0
+
+        def add(self, values):
+            self.most = max(self.most, float(values.max()))
+
+        def current(self):
+            return self.most
+
+
     class Rates:
         def __init__(self, good, bad):
             self.good, self.bad = good, bad
@@ -580,7 +591,7 @@ def use(code: Any) -> None:
         code.Fitted().fit(torch.tensor(inp)).distance(torch.tensor([*inp, 4.0]))
     code.lined(["a", "b", "b"], ["a", "b", "c"])
     code.lined(["c", "a"], ["a", "a"])
-    for added in (code.Faded(), code.OfMeans()):
+    for added in (code.Faded(), code.OfMeans(), code.Best()):
         added.add(torch.tensor([0.5, 1.0, 0.25]))
         added.add(torch.tensor([3.0, 2.5]))
         assert added.current() > 1
@@ -688,6 +699,7 @@ def _proposed(code: Any, name: str) -> Proposed:
         ("Session", "metric", "ec.Metric(update=made.record, compute=made.many)"),
         ("Round", "metric", "ec.Metric(update=made.record, compute=made.many, reset=made.start)"),
         ("OfMeans", "metric", "ec.Metric(update=made.add, compute=made.current)"),
+        ("Best", "metric", "ec.Metric(update=made.add, compute=made.current)"),
         ("polite", "scorer", "ec.Scorer.of(lambda responses, document: made(responses[0], **document))"),
         (
             "covered",

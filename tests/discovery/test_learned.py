@@ -132,7 +132,7 @@ def _learn(pytester: pytest.Pytester, *arguments: str) -> Any:
 
 
 def test_a_project_that_no_word_describes_is_tried_after_its_tests_have_run(
-    pytester: pytest.Pytester, project: Path
+    pytester: pytest.Pytester, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     learned = _learn(pytester)
     learned.assert_outcomes(passed=5, failed=1)
@@ -143,10 +143,13 @@ def test_a_project_that_no_word_describes_is_tried_after_its_tests_have_run(
             "evalcheck: next: pytest --evalcheck-target=learned_project",
         ]
     )
+    (tmp_path / "of_others.py").write_text("import pytest_evalcheck as ec\n\n@ec.metric(inputs=1)\ndef other(): ...\n")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     ran = pytester.runpytest_subprocess("--evalcheck", "--evalcheck-select=EC201", "-rA")
     ran.stdout.fnmatch_lines(
         ["inferred: learned_project: 4 of 5 metrics in * configurations", "evalcheck: not ok: 1 failed*"]
     )
+    ran.stdout.no_fnmatch_line("*of_others*")
     failed = [line for line in ran.outlines if line.startswith("FAILED")]
     assert len(failed) == 1
     assert "pile::splitting_a_stream_does_not_change_the_value" in failed[0]

@@ -59,7 +59,9 @@ class Collection:
         named = {(folder / argument.partition("::")[0]).resolve() for argument in config.args}
         if ignored or self.options.with_tests or collection_path.resolve() in named:
             return ignored
-        source = collection_path.suffix == ".py" and collection_path.name != "conftest.py"
+        # Beside what was inferred pytest looks at all that is in the folder of temporary files.
+        inside = config.rootpath in collection_path.parents
+        source = inside and collection_path.suffix == ".py" and collection_path.name != "conftest.py"
         if source and defines_targets(collection_path):
             self.facts.unmatched[relative(str(collection_path))] = None
         elif source and any(collection_path.match(pattern) for pattern in config.getini("python_files")):

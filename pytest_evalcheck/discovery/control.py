@@ -178,8 +178,8 @@ def _order_dependence(subject: MetricSubject, rows: Sequence[Any], by_trial: boo
         return ""  # an object with a state is given one batch after another
     # The first ones alone may be special: each word of a sentence beside itself.
     sets = [_without_ties(some) for some in (rows, rows[::-1], random.Random(0).sample(rows, len(rows)))]
-    sets = [untied for untied in sets if len(untied) >= max(_PREFLIGHT, subject.inputs.min_samples)]
     least = subject.inputs.min_samples
+    sets = [untied for untied in sets if len(untied) >= max(_PREFLIGHT, least)]
     for untied in sets or [[*rows]]:
         found = _changed_by_order(subject, [[row] for row in untied], joined=True, of_ties=not sets)
         if by_trial:

@@ -17,11 +17,7 @@ from pytest_evalcheck.discovery.of_the_call import is_number, named_leaves, name
 from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.expectations.comparison import EXACT, Tolerance, difference
 from pytest_evalcheck.guard.mutation_guard import Snapshot
-from pytest_evalcheck.kinds.common.process_state import (
-    isolated_process,
-    other_clock,
-    same_random_numbers,
-)
+from pytest_evalcheck.kinds.common.process_state import isolated_process, other_clock, same_random_numbers
 from pytest_evalcheck.kinds.loop.record import LoopData
 from pytest_evalcheck.learning.streams import batches_of, calls_of, streams_seen
 from pytest_evalcheck.learning.values import is_array

@@ -369,10 +369,12 @@ def _dimensions(value: Any) -> list[str]:
 
     Arrays are joined by coordinates, so those of the rows are the places of these: two arrays of a batch have the same.
     """
+    if any(each.ndim > 1 for each in value.coords.values()):
+        return [""]
     found = []
     for place, dim in enumerate(map(str, value.dims)):
         along = value.coords[dim].values if dim in value.coords else None
-        if not dim.isidentifier() or any(each.ndim > 1 for each in value.coords.values()):
+        if not dim.isidentifier():
             found.append("")
         elif along is None or not place:
             found.append(dim if along is None else f"{dim}=")

@@ -126,19 +126,21 @@ class TestUnequalLengths:
         cell = cell_of(target, "EC241")
         return cell.outcome, cell.reason
 
+    @staticmethod
+    def paired(preds: Any, target: Any) -> list[float]:
+        return [float(abs(p - t)) for p, t in zip(preds, target, strict=False)]
+
     def test_a_list_that_ends_early_is_seen(self) -> None:
-        add = lambda preds, target: [float(abs(p - t)) for p, t in zip(preds, target, strict=False)]  # noqa: E731
-        assert self.outcome(self.PAIRS, add)[0] == "failed"
-        assert self.outcome(self.PAIRS.replace(wrong=lambda row: (16, row[1])), add)[0] == "failed"
+        assert self.outcome(self.PAIRS, self.paired)[0] == "failed"
+        assert self.outcome(self.PAIRS.replace(wrong=lambda row: (16, row[1])), self.paired)[0] == "failed"
 
     def test_a_value_with_an_entry_for_each_sample_shows_what_is_left_out(self) -> None:
-        add = lambda preds, target: [float(abs(p - t)) for p, t in zip(preds, target, strict=False)]  # noqa: E731
-        assert self.outcome(self.PAIRS, add, lambda values: {"errors": values, "of": "pairs"}) == (
+        assert self.outcome(self.PAIRS, self.paired, lambda values: {"errors": values, "of": "pairs"}) == (
             "not applicable",
             "each sample has an entry of its own: one that is left out has none",
         )
         both = lambda values: {"errors": values, "mean": sum(values) / len(values)}  # noqa: E731
-        assert self.outcome(self.PAIRS, add, both)[0] == "failed"
+        assert self.outcome(self.PAIRS, self.paired, both)[0] == "failed"
 
     def test_a_loop_over_predictions_is_seen_where_the_samples_say_which_they_are(self) -> None:
         add = lambda preds, target: [float(abs(p - target[i])) for i, p in enumerate(preds)]  # noqa: E731
